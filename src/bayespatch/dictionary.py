@@ -68,7 +68,7 @@ class DictionaryError(ValueError):
 
 @dataclass(frozen=True)
 class Entry:
-    """What is known about one column.
+    """Description of one column.
 
     Attributes
     ----------
@@ -76,9 +76,9 @@ class Entry:
     kind : {"number", "text", "boolean", "any"}
         "any" if not specified, until `Dictionary.completed` has seen values.
     label, unit : str
-        What the column is called and measured in; may be empty.
+        Label and unit of the column; may be empty.
     levels : tuple of (value, label) pairs
-        The only values that the column may have, and what they are called; empty: any.
+        The allowed values and their labels; empty: any value.
     phrases : tuple of (value, phrase) pairs
         What patients with a value are called in a sentence: "men", "with a normal thallium scan".
     usual : pair of numbers, or None
@@ -86,19 +86,19 @@ class Entry:
     possible : pair of numbers, or None
         A number outside it is refused.
     coarse : float or None
-        Numbers are shown to people who need not see them exactly as ranges of this width.
+        Width of the ranges in which viewers see the numbers.
     identifier : bool
-        Whether it names the patient: it is then no feature.
+        Whether it identifies the patient and is not a feature.
     sensitive : bool
-        Whether it is kept from people who need not see it.
+        Whether it is hidden from viewers.
     fixed : bool
-        Whether nobody can change it, as age or sex: a counterfactual then leaves it, unless it is asked for.
+        Whether it cannot change, such as age or sex: counterfactuals keep it, unless requested.
     role : {"", "follow-up", "treatment"}
         "" for a feature; otherwise the column is recorded for past cases and not compared.
     event : str
-        The column is a time, and this column is 1 where its event happened and 0 where follow-up ended without it.
+        For a time: the column that is 1 if the event happened and 0 if follow-up ended without it.
     threshold, cost : str
-        For an outcome: the probability from which a class is called (0.2; for one class: sick=0.2), or the costs of a
+        For an outcome: the threshold at which a class is flagged (0.2; for one class: sick=0.2), or the costs of a
         missed case and of a false alarm, such as 10:1 (`decisions.read_decision`).
     """
 
@@ -129,7 +129,7 @@ class Entry:
         return dict(self.levels)
 
     def check(self, value: object, where: str = "") -> Value:
-        """The value as it is kept: a number, a text, a boolean, or None if it is missing.
+        """The stored value: a number, string, boolean, or None if missing.
 
         Examples
         --------
@@ -184,7 +184,7 @@ class Entry:
         return f"{_number_text(value)} {self.unit}".rstrip()
 
     def coarse_text(self, value: Value) -> str:
-        """A value as someone reads it who need not know it exactly.
+        """A value for display to viewers, as a range.
 
         Examples
         --------
@@ -230,7 +230,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Dictionary:
-    """What is known about the columns of a table, in their order.
+    """Descriptions of the columns of a table, in order.
 
     Examples
     --------
@@ -243,7 +243,7 @@ class Dictionary:
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> Dictionary:
-        r"""Read a CSV, YAML or JSON file; which of them, its ending says.
+        r"""Read a CSV, YAML or JSON file, according to its extension.
 
         Examples
         --------
@@ -277,14 +277,14 @@ class Dictionary:
 
     @classmethod
     def from_dict(cls, data: object) -> Dictionary:
-        """A dictionary from plain data, as a JSON or YAML file has it, or as `to_dict` gives it."""
+        """A dictionary from plain data, such as the content of a JSON or YAML file or the result of `to_dict`."""
         if not isinstance(data, Mapping) or not data:
             raise DictionaryError("data dictionary: is empty, or is not a mapping; pass a description for each column")
         return cls({str(name): _entry(str(name), description) for name, description in data.items()})
 
     @classmethod
     def infer(cls, names: Sequence[str], rows: Iterable[Sequence[object]]) -> Dictionary:
-        """What the values themselves say: the kind of each column and nothing more.
+        """Infer the kind of each column from its values.
 
         Examples
         --------
@@ -312,7 +312,7 @@ class Dictionary:
         return cls(entries)
 
     def completed(self, names: Sequence[str], rows: Sequence[Sequence[object]]) -> Dictionary:
-        """The columns of a table in their order: as they are described here, and otherwise as their values say."""
+        """Complete the dictionary with the other columns of a table, inferred from their values."""
         absent = [name for name in self.names if name not in names and not self[name].identifier]
         if absent:
             raise DictionaryError(
@@ -352,7 +352,7 @@ class Dictionary:
         return Dictionary({name: self[name] for name in names})
 
     def check_row(self, values: Mapping[str, object], where: str = "") -> dict[str, Value]:
-        """The values of one case as they are kept, one for each column; anything else is a DictionaryError."""
+        """The stored values of one case, one for each column; invalid ones raise a DictionaryError."""
         if not isinstance(values, Mapping):
             raise DictionaryError(
                 f"{where}{_shown(values)} is not a case; pass values by column, such as {{'age': 61}}"
@@ -366,15 +366,15 @@ class Dictionary:
         return {name: entry.check(values[name], where) for name, entry in self.entries.items()}
 
     def describe(self, X: DataFrame, y: Series | None = None) -> tuple[DataFrame, Series | None]:
-        """The same features and outcomes, which an estimator will call as the dictionary does.
+        """The same features and outcomes with the labels of the dictionary, for an estimator.
 
-        Labels, units and usual ranges go into ``X.attrs`` and ``y.attrs``, from where `fit` takes them into the model.
+        Labels, units and usual ranges are added to ``X.attrs`` and ``y.attrs``, from which `fit` reads them.
 
         Parameters
         ----------
         X : pandas data frame
-            Features; every column that the dictionary describes and that is no identifier is checked: its values must
-            be among the levels, and within the possible range.
+            Features. Every described column except identifiers is checked: values must be among the levels and within
+            the possible range.
         y : pandas Series, optional
             Outcomes; the entry of its name describes it.
 
@@ -408,7 +408,7 @@ class Dictionary:
         return X, y
 
     def to_csv(self) -> str:
-        """As the text of a CSV file, which `read` reads again.
+        """The dictionary as CSV text that `read` accepts.
 
         Examples
         --------
@@ -434,7 +434,7 @@ class Dictionary:
 
     @property
     def follow_up(self) -> dict[str, KindOf]:
-        """Follow-up columns and their kinds, as `fit` takes them.
+        """Follow-up columns and their kinds, for `fit`.
 
         Examples
         --------
@@ -452,7 +452,7 @@ class Dictionary:
 
     @property
     def measured(self) -> dict[str, str]:
-        """Column of numbers that are no codes of levels -> its unit, which may be empty."""
+        """Numeric columns without levels -> their units, which may be empty."""
         return {name: entry.unit for name, entry in self.entries.items() if entry.kind == "number" and not entry.levels}
 
     def value_labels(self) -> dict[str, dict[Value, str]]:

@@ -17,18 +17,18 @@ _MOST_PAIRS = 20  # close pairs per row that are listed one by one
 
 
 def duplicate_groups(values: ArrayLike, is_number: ArrayLike) -> tuple[NDArray[np.int64], ...]:
-    r"""Groups of rows that are equal or nearly equal, where there are more of them than chance explains.
+    r"""Groups of equal or nearly equal rows, if there are more than chance explains.
 
-    Two rows are nearly equal where all their categories are equal, all their numbers differ by at most 5 % of the
+    Two rows are nearly equal if all their categories are equal, all their numbers differ by at most 5 % of the
     column's standard deviation (estimated from the quartiles), and the same values are missing. A table with few
     distinct combinations has equal rows by chance, so their number is compared with the number expected: the larger of
 
     - the pairs expected if columns were independent, :math:`\binom{n}{2} \prod_j m_j`, where :math:`m_j` is the share
       of pairs of rows that agree on column j;
     - the pairs expected from those that differ on a single column: :math:`b_j` pairs that agree on all columns but j
-      predict :math:`b_j m_j / (1 - m_j)` that agree on j as well, whatever the other columns have to do with each
-      other. The second largest of these predictions is taken, so that one column that varies between visits of a
-      patient does not hide them.
+      predict :math:`b_j m_j / (1 - m_j)` that agree on j as well, however the other columns are correlated. The second
+      largest of these predictions is used, so that one column that varies between visits of a patient does not hide
+      them.
 
     If a Poisson test with twice that mean does not reject at 0.001, there are no groups, unless every one of ten or
     more distinct rows occurs an even number of times (or a multiple of 3, and so on): a table appended to itself.
@@ -37,7 +37,7 @@ def duplicate_groups(values: ArrayLike, is_number: ArrayLike) -> tuple[NDArray[n
     Parameters
     ----------
     values : array of shape (n, P)
-        Numbers as they are, categories as codes; NaN if a value is missing. Leave identifiers and the outcome out.
+        Numbers, or codes of categories; NaN if a value is missing. Omit identifiers and the outcome.
     is_number : bool array of shape (P,)
         Which columns are numbers, compared with a tolerance. All others must be equal.
 
@@ -85,7 +85,7 @@ def duplicate_groups(values: ArrayLike, is_number: ArrayLike) -> tuple[NDArray[n
 
 
 def duplicates_text(groups: tuple[NDArray[np.int64], ...], n_rows: int) -> str:
-    """How many rows repeat others, with an example; rows are counted from 0.
+    """The number of rows that repeat others, with an example; rows are counted from 0.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def duplicates_text(groups: tuple[NDArray[np.int64], ...], n_rows: int) -> str:
 
 
 def group_labels(groups: tuple[NDArray[np.int64], ...], n_rows: int) -> NDArray[np.int64]:
-    """A number for each row, which the rows of a group share and no others.
+    """A number for each row that identifies its group.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Temporal and external validation: how well a fitted classifier predicts cases that it has not learned from."""
+"""Temporal and external validation of a fitted classifier on new cases."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SIGNIFICANCE = 0.01  # of all features, or of all subgroups, together
 
 @dataclass(frozen=True)
 class ClassValidation:
-    """How well the probability of one class predicts it.
+    """Performance of the predicted probability of one class.
 
     Attributes
     ----------
@@ -54,7 +54,7 @@ class ClassValidation:
 
 @dataclass(frozen=True)
 class FeatureDrift:
-    """How a feature differs between the past cases and the new ones.
+    """Difference of a feature between the past cases and the new ones.
 
     Attributes
     ----------
@@ -85,7 +85,8 @@ class FeatureDrift:
 class SubgroupValidation:
     """New cases that share a value, or that were seen in one period.
 
-    `off` says whether stated and observed frequencies differ by 10 points or more, beyond chance for as many groups.
+    `off` is True if predicted and observed frequencies differ by 10 points or more, beyond chance for this number of
+    groups.
     """
 
     feature: str
@@ -100,7 +101,7 @@ class SubgroupValidation:
 
 @dataclass(frozen=True)
 class CalledAt:
-    """A class, and what happens if it is called from a threshold on."""
+    """A class, and its performance at a threshold."""
 
     label: str
     at: Threshold
@@ -108,7 +109,7 @@ class CalledAt:
 
 @dataclass(frozen=True)
 class Validation:
-    """What `validate` finds; `to_dict` has it ready for JSON."""
+    """The result of `validate`; `to_dict` is ready for JSON."""
 
     target: str
     n: int
@@ -150,9 +151,9 @@ def validate(
     y : sequence of length n
         Their classes, by value or by label.
     periods : sequence of length n, optional
-        When each case was seen, such as "2024-05": performance is then also given by period.
+        Period of each case, such as "2024-05", to report performance by period.
     decision : Decision, optional
-        From which probability on a class is called.
+        The threshold at which a class is flagged.
     seed : int
         Of the bootstrap.
 
@@ -192,7 +193,7 @@ def validate(
 
 
 def outcome_codes(model: PatchworkClassifier, y: Sequence[object]) -> NDArray[np.int64]:
-    """The place of each outcome among the model's classes; they may be named by value or by label."""
+    """The index of each outcome among the model's classes; given by value or by label."""
     known: dict[str, int] = {name: m for m, name in enumerate(model.class_names_)}
     known |= {_text(value): m for m, value in enumerate(model.classes_.tolist())}
     codes = []

@@ -43,7 +43,7 @@ class Curves(NamedTuple):
 
     @property
     def survival(self) -> Array:
-        """Probability to be event-free, (n, T)."""
+        """Probability of being event-free, (n, T)."""
         return np.exp(-self.hazard)
 
     def interval(self, level: float) -> Array:
@@ -179,14 +179,14 @@ class FittedTimes(Fitted):
         return Curves(self.opinion.cumulative_hazard(values, times), self.opinion.log_error(values, times))
 
     def survival(self, votes: CaseVotes, values: Array, times: Array) -> Array:
-        """Pooled probability to be event-free, (n, T)."""
+        """Pooled probability of being event-free, (n, T)."""
         precedents, additive = self.precedents(votes, times), self.additive(values, times)
         if additive is None or self.pool is None:
             return precedents.survival
         return self.pool.combine(additive.survival, precedents.survival)
 
     def survival_interval(self, votes: CaseVotes, values: Array, times: Array, level: float) -> Array:
-        """Intervals of the pooled probability to be event-free, (n, T, 2)."""
+        """Intervals of the pooled probability of being event-free, (n, T, 2)."""
         precedents, additive = self.precedents(votes, times), self.additive(values, times)
         ends = precedents.interval(level)
         if additive is None or self.pool is None:

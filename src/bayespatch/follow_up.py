@@ -84,7 +84,7 @@ class FollowUpColumn:
     name : str
     kind : {"category", "number", "treatment", "time"}
     label, unit : str
-        What the column is called and measured in; may be empty.
+        Label and unit of the column; may be empty.
     event : str
         Times only: name of the event column.
     levels : tuple of str

@@ -39,16 +39,16 @@ _FARTHEST = 10.0  # bandwidths: a normal kernel has nothing there
 
 @dataclass(frozen=True)
 class KernelDensity:
-    """How the neighbors' outcomes are read as a distribution.
+    """The map from the neighbors' outcomes to a distribution.
 
     Attributes
     ----------
     center : float
         Mean of the parents' outcomes.
     slope : float
-        Above 1 where the mean of the neighbors' outcomes is too cautious.
+        Above 1 if the mean of the neighbors' outcomes is too cautious.
     spread : float
-        How much of the differences between the neighbors is kept: below 1 where they are too far apart.
+        Scale of the differences between the neighbors: below 1 if they are too large.
     bandwidth : float
         Standard deviation of a kernel, in the outcome's unit.
 
@@ -75,7 +75,7 @@ class KernelDensity:
         voter_weight: NDArray[np.float64] | None = None,
         case_weight: NDArray[np.float64] | None = None,
     ) -> KernelDensity:
-        """The numbers under which the outcomes y of past cases are most probable, given the votes of others on them.
+        """Learn the parameters that make the outcomes y of past cases most probable, given the leave-one-out votes.
 
         Parameters
         ----------
@@ -86,7 +86,7 @@ class KernelDensity:
         y : array of shape (n,)
             Of the past cases.
         voter_weight, case_weight : arrays of shape (S,) and (n,), optional
-            How often each parent and each past case counts.
+            Weight of each parent and of each past case.
         """
         center, scale = float(np.average(outcomes, weights=voter_weight)), _scale(outcomes, voter_weight)
         counts = np.ones(len(y)) if case_weight is None else case_weight

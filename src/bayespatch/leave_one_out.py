@@ -38,12 +38,12 @@ class HeldOut(NamedTuple):
 
 
 class LeaveOneOutVotes(NamedTuple):
-    """Past cases predicted by all others (leave-one-out): none votes on itself, and their own labels are hidden.
+    """Past cases predicted by all others (leave-one-out), with their own labels hidden.
 
     Attributes
     ----------
     rows : int array of shape (R,)
-        Which: rows of the training table.
+        Rows of the training table.
     votes : array of shape (R, M)
         Mean shares of the votes for each class.
     familiarity : array of shape (R,)

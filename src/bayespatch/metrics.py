@@ -1,6 +1,6 @@
-"""How good predicted probabilities are, against what happened: scores, intervals, curves and thresholds.
+"""Scores of predicted probabilities, with intervals, curves and thresholds.
 
-Scores are scikit-learn's; those of the bootstrap are written once more, for speed, and tested to be the same.
+Scores are scikit-learn's; those of the bootstrap are reimplemented for speed and tested against them.
 Probabilities are arrays of shape (n, M), classes are codes 0..M-1.
 """
 
@@ -35,7 +35,7 @@ Codes = NDArray[np.int64]
 def weighted_quantiles(
     numbers: NDArray[np.float64], weights: NDArray[np.float64] | None, levels: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Quantiles of numbers that count so often: those of ``np.quantile`` where whole weights are repetitions.
+    """Weighted quantiles; with whole weights, those of ``np.quantile`` on repeated numbers.
 
     Examples
     --------
@@ -55,12 +55,12 @@ def weighted_quantiles(
 
 
 def accuracy(p: Probabilities, y: Codes) -> float:
-    """Share of cases whose most probable class is theirs."""
+    """Share of cases whose most probable class is correct."""
     return float(accuracy_score(y, p.argmax(axis=1)))
 
 
 def auc(p: Probabilities, y: Codes) -> float | None:
-    """Area under the ROC curve; of more than two classes the mean over one against the rest, where both occur.
+    """Area under the ROC curve; with more than two classes, the mean of one-versus-rest areas.
 
     Examples
     --------
@@ -73,7 +73,7 @@ def auc(p: Probabilities, y: Codes) -> float | None:
 def average_precision(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> float | None:
     """Area under the precision-recall curve, as average precision; None if the class does not occur.
 
-    A model that tells nothing has the share of the class.
+    An uninformative model scores the share of the class.
 
     Examples
     --------
@@ -84,9 +84,9 @@ def average_precision(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> float |
 
 
 def net_benefit(p: NDArray[np.float64], hit: NDArray[np.bool_], at: float) -> float:
-    """Net benefit of calling a class wherever its probability is at least `at` (Vickers and Elkin 2006).
+    """Net benefit of flagging cases whose probability is at least `at` (Vickers and Elkin 2006).
 
-    Hits less false alarms, each of which counts at / (1 - at) hits, per case. Calling nobody has 0.
+    Hits minus false alarms, each of which counts at / (1 - at) hits, per case. Flagging no case has 0.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def net_benefit(p: NDArray[np.float64], hit: NDArray[np.bool_], at: float) -> fl
 
 
 def log_loss(p: Probabilities, y: Codes, least: float = LEAST) -> float:
-    """Mean negative logarithm of the probability of what happened, which is taken to be at least `least`.
+    """Mean negative logarithm of the probability of the observed class, at least `least`.
 
     Examples
     --------
@@ -109,9 +109,9 @@ def log_loss(p: Probabilities, y: Codes, least: float = LEAST) -> float:
 
 
 def brier(p: Probabilities, y: Codes) -> float:
-    """Brier score: half the squared distance between the probabilities and what happened, in the mean.
+    """Brier score: half the mean squared distance between the probabilities and the outcomes.
 
-    With two classes that is the usual score of either of them; it lies between 0 and 1 with any number.
+    With two classes this is the usual score; it is between 0 and 1 with any number of classes.
 
     Examples
     --------
@@ -123,10 +123,10 @@ def brier(p: Probabilities, y: Codes) -> float:
 
 
 def ranked_probability_score(p: Probabilities, y: Codes, order: Sequence[int] | None = None) -> float:
-    """Ranked probability score of ordered classes: a probability far from what happened costs more than a near one.
+    """Ranked probability score of ordered classes: probability far from the observed class costs more.
 
-    The squared gaps between the cumulative probabilities and what happened, in the mean over the M - 1 steps of the
-    scale and over the cases (Epstein 1969). Between 0 and 1; with two classes it is the Brier score.
+    The squared gaps between cumulative probabilities and outcomes, averaged over the M - 1 steps of the scale and over
+    the cases (Epstein 1969). Between 0 and 1; with two classes it is the Brier score.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def ranked_probability_score(p: Probabilities, y: Codes, order: Sequence[int] | 
 
 
 def calibration_error(p: Probabilities, y: Codes, n_bins: int = 10) -> float:
-    """Mean gap between stated and observed frequency over bins of equally many cases, and over classes."""
+    """Mean gap between predicted and observed frequency over bins of equal size, and over classes."""
     classes = range(1, 2) if p.shape[1] == 2 else range(p.shape[1])
     curves = [calibration_curve(p[:, m], y == m, n_bins) for m in classes]
     return float(np.mean([abs(part.predicted - part.observed) for curve in curves for part in curve]))
@@ -241,7 +241,7 @@ def rate_interval(count: int, n: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class CalibrationBin:
-    """Cases that were given about the same probability: its mean, and how often the class occurred."""
+    """Cases with similar predicted probabilities: the mean, and the observed frequency."""
 
     n: int
     predicted: float
@@ -251,7 +251,7 @@ class CalibrationBin:
 
 
 def calibration_curve(p: NDArray[np.float64], hit: NDArray[np.bool_], n_bins: int) -> tuple[CalibrationBin, ...]:
-    """Cases in the order of their stated probability, in bins of about the same number of cases.
+    """Cases ordered by predicted probability, in bins of about the same size.
 
     Examples
     --------
@@ -268,7 +268,7 @@ def calibration_curve(p: NDArray[np.float64], hit: NDArray[np.bool_], n_bins: in
 
 @dataclass(frozen=True)
 class Balance:
-    """How many cases of a class were expected and observed; `z` is their difference in standard deviations."""
+    """Expected and observed number of cases of a class; `z` is their difference in standard deviations."""
 
     expected: float
     observed: int
@@ -276,7 +276,7 @@ class Balance:
 
 
 def balance(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> Balance:
-    """Calibration in the large: the sum of the stated probabilities against how many cases had the class.
+    """Calibration in the large: the sum of the predicted probabilities and the number of cases with the class.
 
     Examples
     --------
@@ -295,9 +295,9 @@ class CalibrationLine:
     Attributes
     ----------
     intercept : tuple
-        Calibration in the large: by how much log odds are too low (above 0) or too high; the slope is 1.
+        Calibration in the large: log odds are too low if above 0, too high if below; the slope is fixed at 1.
     slope : tuple
-        1 where probabilities are spread rightly; below 1 they are too extreme. The intercept is free.
+        1 if the spread of the probabilities is right; below 1 they are too extreme. The intercept is free.
     """
 
     intercept: tuple[float, float, float]
@@ -305,9 +305,9 @@ class CalibrationLine:
 
 
 def calibration_line(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> CalibrationLine | None:
-    """Intercept and slope of the outcomes' log odds on the stated ones (Cox 1958), by maximum likelihood.
+    """Intercept and slope of the outcomes' log odds on the predicted ones (Cox 1958), by maximum likelihood.
 
-    None where all or no cases have the class, or where the stated odds tell the classes apart without error.
+    None if all or no cases have the class, or if the predicted odds separate the classes perfectly.
 
     Examples
     --------
@@ -347,18 +347,18 @@ def _logistic(
 
 @dataclass(frozen=True)
 class Threshold:
-    """What happens if a class is called wherever its probability is at least `at`.
+    """Performance if cases are flagged whose probability is at least `at`.
 
     Attributes
     ----------
     at : float
     called : float
-        Share of cases that are called.
+        Share of flagged cases.
     sensitivity, specificity, ppv, npv : float or None
-        Share of those with the class that are called, and of those without it that are not; share of the called ones
-        that have it, and of the others that do not. None if there is nobody to count.
+        Share of cases with the class that are flagged, and of those without it that are not; share of flagged cases
+        that have it, and of the others that do not. None if undefined.
     net_benefit, net_benefit_all : float or None
-        Of calling so, and of calling everybody; see `net_benefit`.
+        Of this threshold, and of flagging all cases; see `net_benefit`.
     """
 
     at: float
@@ -419,8 +419,8 @@ def roc_points(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> tuple[tuple[fl
 def precision_recall_points(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> tuple[tuple[float, float], ...]:
     """Corners of the precision-recall curve, (recall, precision); empty if the class does not occur.
 
-    The curve is a staircase, and the area below it is the average precision: a recall between those of two thresholds
-    is reached at the lower one, with its precision.
+    The curve is a step function whose area is the average precision: a recall between those of two thresholds is
+    reached at the lower one, with its precision.
 
     Examples
     --------

@@ -51,7 +51,7 @@ class Hyperparameters:
         α, the prior probability that a parent is a neighbor of a case: S·α neighbors are expected.
     lam0, lam
         λ0, the base rate of every value of a feature, and λ, the weight of one neighbor's vote for its own value.
-        The smaller λ0 is beside λ, the more a neighbor that agrees is rewarded.
+        The smaller λ0 is relative to λ, the more a neighbor that agrees is rewarded.
     mu0, mu
         μ0, the base votes of a class, and μ, the weight of one neighbor's vote for its own class: one number each, or
         one per class (μ0_m, μ_m). A case without neighbors has the classes in proportion to μ0_m.
@@ -107,7 +107,7 @@ class Hyperparameters:
 
     @classmethod
     def paper(cls) -> Hyperparameters:
-        """The constants of the paper's experiments, its list of them made consistent (errata, item 4).
+        """The constants of the paper's experiments, made consistent (errata, item 4).
 
         Examples
         --------

@@ -34,7 +34,7 @@ class SurvivalCurve(NamedTuple):
     times : array of shape (T,)
         Ascending.
     survival, lower, upper : arrays of shape (T,)
-        Probability to be event-free just after each time, with pointwise intervals on the log-log scale.
+        Probability of being event-free just after each time, with pointwise intervals on the log-log scale.
     variance : array of shape (T,)
         Of log survival (Greenwood's sum); infinite if survival is 0.
     n_at_risk : int array of shape (T,)

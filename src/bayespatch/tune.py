@@ -46,7 +46,7 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True)
 class Tuning:
-    """What was tried and what was chosen.
+    """The settings that were tried and chosen.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Tuning:
     hyper : Hyperparameters
         The constants.
     trials : tuple of Trial
-        Everything that was tried, in order.
+        All trials, in order.
     """
 
     coding: str

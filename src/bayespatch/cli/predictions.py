@@ -103,7 +103,7 @@ def _numbers(model: PatchworkRegressor, X: DataFrame, level: float | None) -> li
 
 
 def _times(model: PatchworkSurvival, X: DataFrame, level: float | None) -> list[JSONObject]:
-    """Risk, median time and the probability to be event-free at round times, of each row."""
+    """Risk, median time and the probability of being event-free at round times, of each row."""
     from bayespatch.follow_up import round_times  # slow to import
 
     at = round_times(float(model.unique_times_[-1]))

@@ -94,10 +94,10 @@ class Schema:
     missing : {"category", "ignore", "error"}
         How missing values are handled.
     least_known : int
-        Number of values known in every row of the training table. Under ``missing="category"`` the missing values of
-        a row of which less is known are not compared: a form that nobody has filled in is not a pattern of gaps.
+        Number of values known in every row of the training table. Under ``missing="category"``, missing values of a row
+        with fewer known values are not compared: an empty form is not a pattern of gaps.
     named : bool
-        Whether the columns have names of their own; else they are x0, x1, ... and other tables are read by position.
+        Whether the columns have names; otherwise they are x0, x1, ... and other tables are read by position.
 
     Examples
     --------
@@ -149,18 +149,18 @@ class Schema:
         X : data frame, array or list of rows
             The training table. Without names, columns are called x0, x1, ...
         y : sequence of length n, optional
-            Outcomes, which supervised bins look at.
+            Outcomes, for supervised bins.
         bins : {"quantile", "uniform", "supervised"}, int or dict
-            How numbers are cut into bins, and how many. A dict says so for single columns, by increasing edges
+            Strategy or number of bins. A dict sets single columns, by increasing edges
             (``{"age": [45, 55]}``: under 45, from 45 up to but not including 55, from 55), a number of bins, a word, or
-            a pair such as ``("uniform", 5)``; its key None stands for all columns that it does not name.
+            a pair such as ``("uniform", 5)``; its key None applies to all other columns.
         n_bins : int
-            The default number of bins. Fewer come out where many cases share a value.
+            The default number of bins. Fewer if many cases share a value.
         windows : float, str or dict, optional
-            Columns that are not binned but compared by distance: ``{"chol": 20}``, two cases agree where they differ by
-            at most 20; or by rank: ``{"chol": "10%"}``, two cases agree where at most 10 % of the past cases lie
-            between them (any share under 50 %; half of those who share a value lie on either side of it). A number or
-            a share instead of a dict: all columns of numbers that would be binned, with this number of standard
+            Columns that are compared by distance instead of bins: with ``{"chol": 20}`` two cases agree if they differ
+            by at most 20; or by rank: with ``{"chol": "10%"}`` two cases agree if at most 10 % of the past cases lie
+            between them (any share under 50 %; half of those who share a value lie on either side of it). A number or a
+            share instead of a dict: all columns of numbers that would be binned, with this number of standard
             deviations, or this share, as their window.
         categorical : names
             Columns of numbers that are categories: each value gets a code.
@@ -172,13 +172,13 @@ class Schema:
             Up to this number of distinct whole numbers are coded one by one, provided that each is seen twice on
             average (one or two of them always).
         labels : dict, optional
-            What values are called, ``{"cp": {4: "asymptomatic"}}``; by default from ``X.attrs["labels"]``.
+            Labels of values, ``{"cp": {4: "asymptomatic"}}``; by default from ``X.attrs["labels"]``.
         descriptions : dict, optional
-            What columns are called, ``{"cp": "chest pain"}``; by default from ``X.attrs["descriptions"]``. Units and
+            Labels of columns, ``{"cp": "chest pain"}``; by default from ``X.attrs["descriptions"]``. Units and
             usual ranges of numbers come from ``X.attrs["units"]`` and ``X.attrs["usual"]``, what patients with a value
             are called (``{"sex": {1: "men"}}``) from ``X.attrs["phrases"]``.
         whole : TableSummary, optional
-            Where X is a sample of a longer table: what is known of all of it. Types, levels, ranges and missing values
+            If X is a sample of a longer table: its summary. Types, levels, ranges and missing values
             are then those of the whole table, and only quantiles, standard deviations and supervised bins the sample's.
         nested : shares
             Further windows of the columns that are compared by rank, such as ``("4%", "40%")``; closed-form votes
@@ -226,7 +226,7 @@ class Schema:
 
     @property
     def not_compared(self) -> tuple[str, ...]:
-        """The names of the columns in which cases are not compared, as they tell nothing."""
+        """The names of the columns that are not compared, because they carry no information."""
         return tuple(column.name for column in self.columns if not column.is_compared)
 
     @property
@@ -236,7 +236,7 @@ class Schema:
 
     @property
     def windows(self) -> NDArray[np.float64]:
-        """r_j, by how much two values of a column may differ and still agree, (P,); 0 for codes."""
+        """r_j, the largest difference of two values that agree, (P,); 0 for codes."""
         return np.array([column.window for column in self.columns])
 
     @property
@@ -247,10 +247,10 @@ class Schema:
     def encode(self, X: object) -> EncodedTable:
         """Code a table that has the same columns as the one this schema was learned from.
 
-        Columns of a data frame may stand in another order: they are found by name. Arrays, and data frames where the
-        schema was learned from an array, are read by position. Values that were not seen in training get a code that
-        matches no past case; a number outside the range seen falls into the first or last bin, has the first or last
-        rank, or, in a windowed column, is its own code and counts as not seen where no past case is within its window.
+        Columns of a data frame may be in another order: they are found by name. Arrays, and data frames if the schema
+        was learned from an array, are read by position. Values that were not seen in training get a code that matches
+        no past case; a number outside the range seen falls into the first or last bin, has the first or last rank, or,
+        in a windowed column, is its own code and counts as not seen if no past case is within its window.
         """
         table = read_table(X)
         plain = self._matched(table)
@@ -327,7 +327,7 @@ class Schema:
         return {column.name: column.decode(code) for column, code in zip(self.columns, row.tolist(), strict=True)}
 
     def describe_rows(self, X: object) -> list[dict[str, str]]:
-        """The values of a table as they are, {feature: text} for each row: the age itself and not its bin."""
+        """The original values of a table, {feature: text} for each row: the age and not its bin."""
         plain = self._matched(read_table(X))
         texts = [column.own_words(values) for column, values in zip(self.columns, plain, strict=True)]
         return [dict(zip(self.names, row, strict=True)) for row in zip(*texts, strict=True)]
@@ -345,7 +345,7 @@ class Schema:
 
     @classmethod
     def from_dict(cls, data: object) -> Schema:
-        """The schema that `to_dict` wrote. What is not one is refused with a ValueError."""
+        """The schema from the result of `to_dict`; other data raise a ValueError."""
         if not isinstance(data, Mapping) or set(data) != {"format", "missing", "named", "least_known", "columns"}:
             raise ValueError("this is not a stored schema; pass what Schema.to_dict has returned")
         if type(data["format"]) is not int or data["format"] != _FORMAT or not isinstance(data["columns"], list):

@@ -128,7 +128,7 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
     calibration_ : Calibration
         The map from votes for the classes to probabilities.
     kernel_density_ : KernelDensity
-        How the neighbors' outcomes are read as a distribution.
+        The map from the neighbors' outcomes to a distribution.
     values_, ids_, class_names_, target_
         As in `PatchworkClassifier`; the classes are named by their ranges.
 

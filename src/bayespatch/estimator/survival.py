@@ -58,7 +58,7 @@ class StepFunction:
 
     @property
     def domain(self) -> tuple[float, float]:
-        """Times for which there is a value; the last one holds until the longest follow-up time, and beyond."""
+        """Times with a value; the last value holds from there on."""
         return 0.0, float("inf")
 
     def __call__(self, times: ArrayLike) -> Array | float:
@@ -252,7 +252,7 @@ random_state, progress
         Returns
         -------
         array of n StepFunction, or array of shape (n, T)
-            With `return_array`, the probabilities to be event-free at `unique_times_`.
+            With `return_array`, the probabilities of being event-free at `unique_times_`.
 
         Examples
         --------
@@ -296,7 +296,7 @@ random_state, progress
         return np.where(reached.any(axis=1), fitted.event_times[reached.argmax(axis=1)], np.nan)
 
     def predict_survival_interval(self, X: TableLike, times: ArrayLike, level: float = 0.9) -> Array:
-        """Intervals of the probability to be event-free at some times.
+        """Intervals of the probability of being event-free at some times.
 
         They show the uncertainty from few voters, of the importances and of the calibration. For the second opinion
         they show that from few events. Where both opinions differ, the intervals span both.
@@ -315,7 +315,7 @@ random_state, progress
         return np.concatenate(parts)
 
     def predict_opinions(self, X: TableLike, times: ArrayLike) -> dict[str, Array]:
-        """Probability to be event-free at some times by each opinion alone and by the pool.
+        """Probability of being event-free at some times by each opinion alone and by the pool.
 
         Returns
         -------

@@ -38,16 +38,16 @@ class Explanation:
     Attributes
     ----------
     id : str or None
-        What the case is called: its index in a data frame.
+        Name of the case: its index in a data frame.
     values : dict
         The case in the user's own values, {feature: text}.
     n_known : int
-        How many of the values are known.
+        Number of known values.
     outcome : str or None
-        The case's outcome, where it was known and counted in finding the neighbors (type III of the paper). The
-        prediction and the groups are those without knowing it.
+        The case's outcome, if it counted in finding the neighbors (type III of the paper). The prediction and the
+        groups do not use it.
     target : str
-        What the outcome is called; may be empty.
+        Name of the outcome; may be empty.
     predicted : str
         The most probable class.
     probabilities, votes : dict
@@ -62,34 +62,33 @@ class Explanation:
     like_this : LikeThis or None
         Past cases with similar votes, and their outcomes.
     attribution : Attribution or None
-        What each value adds to the prediction, from the base rate on: the reason for it. None if neighbors are
-        sampled, and where the second opinion cannot say what it would be without a value.
+        What each value adds to the base rate. None if neighbors are sampled, or if the second opinion cannot predict
+        without a value.
     opinions : Opinions or None
-        What the votes and the second opinion say, each for itself.
+        The probabilities of the votes and of the second opinion.
     precedent : Precedent
     guards : tuple of Guard
-        Reasons for care.
+        Warnings.
     groups : tuple of Group
         Past cases that resemble the case in the same way, those with most votes first.
     ungrouped : Ungrouped
         All other past cases.
     base_rates : float
-        Share of the votes that the base rates have.
+        Share of the votes reserved for the base rates.
     neighbors : tuple of Neighbor
         The closest past cases: those with the most influence.
     features : tuple of Feature
         In the order of the table.
     stability : Stability
     mean, interval : float and pair of floats, or None
-        Where the outcome is a number: its mean, and the interval in which it lies with the probability `level`. Classes
-        are then ranges of outcomes.
+        For numeric outcomes: the mean, and the prediction interval of probability `level`. Classes are then ranges of
+        outcomes.
     population_interval : pair of floats or None
-        Where the outcome is a number: the interval that holds the share `level` of all past cases' outcomes.
+        For numeric outcomes: the interval that contains the share `level` of all past cases' outcomes.
     follow_up : dict or None
-        What was recorded for the past cases that vote, {column: summary} (`FollowUp.summaries`); None if `fit` was not
-        given any follow-up columns.
+        Follow-up of the past cases that vote, {column: summary} (`FollowUp.summaries`); None without follow-up columns.
     about : dict
-        The model that says so: "model", "past_cases", "parents", "converged".
+        The model: "model", "past_cases", "parents", "converged".
 
     Examples
     --------

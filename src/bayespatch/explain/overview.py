@@ -116,9 +116,9 @@ class Overview:
     about : dict
         Estimator, package, model, likelihood, numbers of cases, parents and features, target.
     classes : dict
-        How many past cases each class has.
+        Number of past cases of each class.
     parameters, hyper : dict
-        The estimator's parameters that are not at their default, and the model's constants, as texts and numbers.
+        The estimator's parameters other than defaults, and the model's constants, as strings and numbers.
     how_found : str
         How these constants were found.
     features : tuple of FeatureSummary
@@ -130,14 +130,14 @@ class Overview:
     performance : Performance
     subgroups : tuple of Subgroup
     opinions : dict or None
-        With a second opinion: its `weight`, and under `log_loss` and `auc` what the precedents, the second
-        opinion and the pool are worth on past cases, each predicted from all others.
+        With a second opinion: its `weight`, and under `log_loss` and `auc` the scores of precedents, second opinion and
+        pool on past cases, each predicted from all others.
     focus : str
-        The class whose rates and curves are shown where one must do: the last one.
+        The class whose rates and curves are shown: the last one.
     influential, unusual : tuple of PastCase
         The past cases that are neighbors of most others, and those least like the others.
     n_without_precedent : int
-        How many of the past cases with leave-one-out votes would be flagged.
+        Number of past cases with leave-one-out votes that would be flagged.
     calibration : dict
         Slope and intercepts of the map from votes to probabilities.
     diagnostics : dict

@@ -10,14 +10,14 @@ GuardKind = Literal["range", "unseen", "itself", "combination", "subgroup", "rar
 
 @dataclass(frozen=True)
 class Patch:
-    """One value of a past case, beside the same feature of the case.
+    """One value of a past case, compared with the same feature of the case.
 
     Attributes
     ----------
     value : str
         The past case's value, in the user's own words.
     agrees : bool
-        Whether the model takes it for the case's: equal, in the same bin, or within the window.
+        Whether it counts as the case's value: equal, in the same bin, or within the window.
     matters : float
         Probability that this feature of this past case matters to the case, given that they are neighbors (the paper's
         w).
@@ -40,7 +40,7 @@ class Neighbor:
     index : int
         Its row of the training table.
     id : str
-        What that row is called: its index in a data frame, else its number.
+        Name of the row: its index in a data frame, otherwise its number.
     outcome : str
         Its outcome.
     probability : float
@@ -164,20 +164,19 @@ class Feature:
     importance_interval : pair of floats
         Its 95 % interval.
     explained : float
-        Mean probability of this value given the neighbors: how well the past cases explain it.
+        Mean probability of this value given the neighbors.
     neighbors : tuple of int
-        Which of the closest past cases agree in it (their `index`), the closest first.
+        The closest past cases that agree in it (their `index`), closest first.
     close : str or None
-        Which numbers count as close to the case's; None if only equal values agree.
+        Range of numbers that count as close to the case's; None if only equal values agree.
     unseen : bool
         Whether no past case can have this value.
     description : str
-        What the feature is called in a sentence; empty: its name.
+        Name of the feature in sentences; if empty, `name`.
     phrases : dict
         Patients with a value in the words of the data dictionary, {value: phrase}: "men", "with a normal scan".
     raw : number, text, boolean or None
-        The value as the table has it, where `value` may be a label or have a unit; None if it is missing or was not
-        seen before.
+        The original value, without label and unit; None if it is missing or was not seen before.
     """
 
     name: str
@@ -194,21 +193,21 @@ class Feature:
 
     @property
     def called(self) -> str:
-        """What it is called where a person reads it."""
+        """The name for display."""
         return self.description or self.name
 
 
 @dataclass(frozen=True)
 class Precedent:
-    """Whether a case is like the past cases at all.
+    """Whether the past cases contain adequate precedents of a case.
 
     Attributes
     ----------
     adequate : bool
-        False where `percentile` is not above `quantile`: there is no adequate precedent.
+        False if `percentile` is not above `quantile`.
     percentile : float or None
-        Share of the past cases, each predicted from the others by the features that are known of this case, that their
-        neighbors explain no better than this one. None where too little is known (`Fitted.percentiles`).
+        Share of the past cases, each predicted from the others by the features known of this case, that are explained
+        no better than this one. None if too little is known (`Fitted.percentiles`).
     quantile : float
         The share below which a case counts as without precedent.
     """
@@ -220,7 +219,7 @@ class Precedent:
 
 @dataclass(frozen=True)
 class Stability:
-    """How far the chains, which are independent, agree on this case.
+    """Agreement of the independent chains on this case.
 
     Attributes
     ----------
@@ -234,18 +233,18 @@ class Stability:
 
 @dataclass(frozen=True)
 class LikeThis:
-    """Past cases with votes like these, and what they had: how votes become a probability, by evidence.
+    """Past cases with similar votes, and their outcomes: evidence of how votes become a probability.
 
     Attributes
     ----------
     label : str
         The class whose share of the votes is compared: the predicted one.
     low, high : float
-        From which to which share of the votes for it.
+        Range of the share of the votes for it.
     n : int
         Past cases, each predicted from the others, with such votes.
     n_class : int
-        How many of them had the class.
+        Number of them that had the class.
     """
 
     label: str
@@ -257,7 +256,7 @@ class LikeThis:
 
 @dataclass(frozen=True)
 class Opinions:
-    """Two opinions and how they are pooled: what similar past cases had, and what the risk factors add up to.
+    """Two opinions, the votes of similar past cases and the additive score, and how they are pooled.
 
     Attributes
     ----------
@@ -269,7 +268,7 @@ class Opinions:
         Largest difference of the two over the classes.
     points : tuple of pairs of str and float, or None
         Percentage points that each feature adds to the probability of the last class by the additive score; from the
-        base rate they add up to it. None if the second opinion cannot say.
+        base rate they add up to it. None if the second opinion has no points.
     base : dict or None
         The base rate of each class, where there are points.
     intervals : dict
@@ -332,7 +331,7 @@ class Attribution:
 
 @dataclass(frozen=True)
 class Guard:
-    """A reason for care.
+    """A warning.
 
     Attributes
     ----------

@@ -184,7 +184,7 @@ def explain_times(
 
 
 def _population(fitted: FittedTimes, times: Array) -> Array:
-    """Probability to be event-free among all past cases, (T,)."""
+    """Probability of being event-free among all past cases, (T,)."""
     hazard = np.append(0.0, np.cumsum(fitted.base_hazard))
     return np.exp(-hazard[np.searchsorted(fitted.event_times, times, side="right")])
 

@@ -12,7 +12,7 @@ from bayespatch.types import JSONObject
 
 @dataclass(frozen=True)
 class WhatIf:
-    """A case as it is and as it might be. It says what the model would say, not what an intervention would do.
+    """A case with some values changed. Describes the model's predictions, not the effect of an intervention.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class WhatIf:
 
     @property
     def shift(self) -> dict[str, float]:
-        """By how much the probability of each class changes."""
+        """The change of the probability of each class."""
         after = self.after.probabilities
         return {name: after[name] - p for name, p in self.before.probabilities.items()}
 

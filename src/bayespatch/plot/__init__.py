@@ -1,4 +1,4 @@
-"""Pictures of a case and of a model (matplotlib); every function returns the Figure that it has drawn.
+"""Figures of a case and of a model (matplotlib); every function returns the Figure.
 
 Colors are those of Okabe and Ito, which color-blind readers can tell apart, and color is never the only signal.
 

@@ -52,7 +52,7 @@ class Importances(Protocol):
 
 
 class UnseenValueWarning(UserWarning):
-    """New cases have values that no past case has. They match nobody; all else of the case is compared as ever."""
+    """New cases have values that no past case has. These match no past case; the other values are compared as usual."""
 
 
 class PrecisionWarning(UserWarning):
@@ -137,12 +137,12 @@ class Prediction(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Neighborhood:
-    """Who the neighbors of n cases are, the most influential first.
+    """The neighbors of n cases, most influential first.
 
     Attributes
     ----------
     rows : int array of shape (n, top)
-        Who: rows of the training table.
+        Rows of the training table.
     probability : array of shape (n, top), float32
         Probability of being a neighbor.
     influence : array of shape (n, top), float32

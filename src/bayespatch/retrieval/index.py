@@ -51,10 +51,9 @@ class CaseIndex:
     columns : int array of shape (K,)
         The column of each comparison.
     reach : array of shape (K,)
-        By how much two values may differ and still pass the comparison; NaN: the comparison asks if the past case's
-        value is missing.
+        Largest difference of two values that pass the comparison; NaN for comparisons of missing values.
     weights : array of shape (N,), or None
-        How often the vote of each stored case counts, above 0; None: once.
+        Weight of the vote of each stored case, above 0; None: all 1.
 
     Examples
     --------
@@ -95,12 +94,11 @@ class CaseIndex:
         n_classes : int
             M.
         windows : P sequences of numbers
-            By how much two values of each column may differ and still agree; several windows of a column count
-            separately.
+            Largest difference of two values of a column that agree; several windows of a column count separately.
         has_missing : bool array of shape (P,), optional
-            Columns that need a comparison for missing values: pass those of the whole table where x is a part of it.
+            Columns that need a comparison for missing values; pass those of the whole table if x is a part of it.
         weights : array of shape (N,), optional
-            How often the vote of each case counts, above 0.
+            Weight of the vote of each case, above 0.
         """
         rows = np.argsort(y, kind="stable")
         levels = tuple(np.unique(column[~np.isnan(column)]) for column in x.T)
@@ -152,7 +150,7 @@ class CaseIndex:
 
     @property
     def total_weight(self) -> float:
-        """Sum of the weights: N where all past cases weigh the same."""
+        """Sum of the weights: N if all weights are 1."""
         return float(self.n_cases) if self.weights is None else float(self.weights.sum())
 
     @property
@@ -171,7 +169,7 @@ class CaseIndex:
 
     @property
     def compares_missing(self) -> NDArray[np.bool_]:
-        """For which columns a comparison asks whether a past case's value is missing, (P,)."""
+        """Whether each column has a comparison for missing values, (P,)."""
         found = np.zeros(len(self.levels), dtype=np.bool_)
         found[self.columns[np.isnan(self.reach)]] = True
         return found
@@ -209,7 +207,7 @@ class CaseIndex:
     def ranges(self, x: NDArray[np.float64]) -> Ranges:
         """The codes that agree with each of n cases, in every comparison; x has shape (n, P).
 
-        A value that is missing in the case is compared with nobody.
+        A value that is missing in the case is not compared.
         """
         kind = self.codes.dtype.type
         low = np.empty((len(x), len(self.columns)), kind)

@@ -138,7 +138,7 @@ class VoteSums(NamedTuple):
     shift: Array
 
     def shares(self, heard: Array) -> Array:
-        """Share of the votes for each class in each draw, (n, D, M); equal where nobody votes.
+        """Share of the votes for each class in each draw, (n, D, M); equal shares without voters.
 
         `heard`: weight of a vote for each class, (M,), or for each case and class, (n, M).
         """

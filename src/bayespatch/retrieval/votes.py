@@ -228,7 +228,7 @@ def vote_shares(
     index, ranges, log_weights, left_out, n_threads, engine
         As in `vote`.
     totals : VoteSums
-        What `vote` found: all past cases', where the index is one of several parts.
+        The result of `vote`; for one of several parts, the totals of all parts.
     heard : array of shape (M,) or (n, M)
         Weight of a vote for each class.
     n_chains : int

@@ -38,7 +38,7 @@ class MixingWarning(UserWarning):
 class Diagnostics:
     """A table with one row per quantity; prints as text, shows as HTML in a notebook.
 
-    A quantity that is the same in every draw has R-hat and ESS nan: there is nothing to judge.
+    A quantity that is the same in every draw has R-hat and ESS nan.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class Diagnostics:
     n_chains, n_draws : int
         Chains, and draws in each.
     efficiency : float or None
-        Where draws come from a normal approximation, and so cannot fail to mix: the effective share of draws that are
+        If draws come from a normal approximation, and so cannot fail to mix: the effective share of draws that are
         reweighted to the exact posterior. None for sampled chains, and for large tables, where it is not checked.
     """
 
@@ -70,7 +70,7 @@ class Diagnostics:
 
     @property
     def constant(self) -> NDArray[np.bool_]:
-        """Which quantities are the same in every draw, and so are left out of the judgement (K,)."""
+        """Whether each quantity is the same in every draw and therefore not judged, (K,)."""
         return self.sd == 0
 
     @property
@@ -80,12 +80,12 @@ class Diagnostics:
 
     @property
     def min_ess(self) -> int:
-        """The ESS that is asked for: 100 per chain."""
+        """The required ESS: 100 per chain."""
         return MIN_ESS_PER_CHAIN * self.n_chains
 
     @property
     def poor(self) -> NDArray[np.bool_]:
-        """Which quantities have R-hat above 1.01 or an ESS below 100 per chain, or cannot be judged (K,)."""
+        """Whether each quantity has R-hat above 1.01, an ESS below 100 per chain, or cannot be judged, (K,)."""
         mixed = self.ess >= self.min_ess
         if self.n_chains > 1:
             mixed &= self.rhat <= MAX_RHAT
@@ -93,7 +93,7 @@ class Diagnostics:
 
     @property
     def converged(self) -> bool:
-        """Whether there are draws enough to judge, no quantity is `poor`, and an approximation is close."""
+        """Whether there are enough draws, no quantity is `poor`, and an approximation is close."""
         return self.n_draws >= MIN_DRAWS and not self.poor.any() and not self.is_rough
 
     @property
@@ -124,7 +124,7 @@ class Diagnostics:
         return replace(self, names=tuple(known.get(name, name) for name in self.names))
 
     def worst(self, n: int = 3) -> Diagnostics:
-        """The `n` rows that mix worst, the worst first; constant quantities are left out."""
+        """The `n` quantities that mix worst, worst first; without constant ones."""
         with np.errstate(divide="ignore"):
             badness = np.fmax((self.rhat - 1) / (MAX_RHAT - 1), self.min_ess / self.ess)
         badness = np.where(np.isnan(badness), np.inf, badness)
@@ -136,7 +136,7 @@ class Diagnostics:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What the numbers alone do not say."""
+        """Notes that complete the numbers."""
         remarks = []
         if self.efficiency is not None:
             share = f"{self.efficiency:.0%}"
@@ -151,7 +151,7 @@ class Diagnostics:
         return tuple(remarks)
 
     def warning(self) -> str | None:
-        """What to tell a person whose chains have not mixed, or are too short; None if all is well."""
+        """A warning if the chains have not mixed or are too short; None otherwise."""
         if self.converged:
             return None
         if self.is_rough:

@@ -35,7 +35,7 @@ def bytes_needed(
     keep_votes: bool = False,
     checkpoint: bool = False,
 ) -> Need:
-    """The memory that a run will take, besides its data and the code.
+    """The memory that a run needs in addition to its data and the code.
 
     For N cases, S parents, P features, M classes, C chains of D draws::
 
@@ -55,7 +55,7 @@ def bytes_needed(
     model, settings
         What is sampled, and how.
     engine : type
-        The engine's class, which says what a chain takes.
+        The engine's class, which states the memory per chain.
     n_threads : int
         Threads in all.
     keep_w, keep_votes, checkpoint : bool

@@ -82,7 +82,7 @@ class Posterior:
     q_tilde : array of shape (chains, draws, S, P), float32
         Importance of each feature of each parent. Rounded for storage: a value within 3e-8 of 1 reads as 1.
     z_mean : array of shape (N, S), float32
-        P(z_ib = 1 | data): how probable it is that parent b is a neighbor of case i.
+        P(z_ib = 1 | data): the probability that parent b is a neighbor of case i.
     votes_mean : array of shape (N, M)
         Mean over the draws of h_i(m) / sum_m h_i(m): the neighbors' votes on the class of each case.
     n_neighbors : array of shape (chains, draws, N), int32
@@ -90,22 +90,22 @@ class Posterior:
     log_joint : array of shape (chains, draws)
         Log of the joint density of data and latent variables, with q_tilde integrated out.
     w_mean : array of shape (N, S, P), float32
-        P(w_ibj = 1, z_ib = 1 | data); only where ``sample(..., keep_w=True)`` asked for it.
+        P(w_ibj = 1, z_ib = 1 | data); only with ``sample(..., keep_w=True)``.
     votes : array of shape (chains, draws, N, M), float32
-        The votes of each draw; only where ``sample(..., keep_votes=True)`` asked for them.
+        The votes of each draw; only with ``sample(..., keep_votes=True)``.
     steps : array of shape (chains, steps, P + 2), or None
-        Where q has a posterior of its own, from prediction (`importances`): q, log slope and log density
+        If q has a separate posterior, from prediction (`importances`): q, log slope and log density
         after every step of its chains, of which `q` has every k-th. None if q was sampled with all else.
     log_weights : array of shape (chains, draws, K), or None
-        With closed-form votes: log weight of each comparison with it (`bayespatch.retrieval`). No
-        neighbors are sampled then: N and S are 0 in the arrays above.
+        With closed-form votes: log weight of each comparison (`bayespatch.retrieval`). No neighbors are sampled then,
+        and N and S are 0 in the arrays above.
     compares_missing : bool array of shape (P,), or None
-        For which features one of the comparisons asks whether a past case's value is missing.
+        Features with a comparison for missing values.
     efficiency : array of shape (1,), or None
-        Where the importances were drawn from a normal approximation: the effective share of draws that are reweighted
+        If the importances were drawn from a normal approximation: the effective share of draws that are reweighted
         to their exact posterior. None if that was not checked.
     model, settings, timing
-        What was sampled, how, and at what cost.
+        The model, the settings of the run, and its cost.
 
     Examples
     --------
@@ -211,13 +211,13 @@ class Posterior:
 
     @property
     def interrupted(self) -> bool:
-        """Whether fewer draws are here than were asked for."""
+        """Whether there are fewer draws than requested."""
         return self.n_draws < self.settings.draws
 
     def diagnostics(self) -> Diagnostics:
         """R-hat, effective sample sizes and Monte Carlo errors of each q_j, log_joint and the mean number of neighbors.
 
-        Where q has a posterior of its own: of each q_j, the slope and the log density there (`diagnose_steps`); each
+        If q has a separate posterior: of each q_j, the slope and its log density (`diagnose_steps`); each
         prediction states the precision of the votes given q.
 
         Returns
@@ -260,8 +260,8 @@ class Posterior:
     def last_draws(self, parents: NDArray[np.int64], others: NDArray[np.int64]) -> Posterior:
         """The last draw of each chain, for chains with other parents to begin with.
 
-        Of the `others`, those that are among the parents of this run (both in its order, each by a number of its own)
-        keep their q_tilde; newcomers have q in its place. Only q and q_tilde of the result belong together.
+        Of the `others`, those among the parents of this run (both in its order, identified by numbers) keep their
+        q_tilde; new ones get q instead. Only q and q_tilde of the result belong together.
 
         Examples
         --------
@@ -286,7 +286,7 @@ class Posterior:
         Returns
         -------
         arviz.InferenceData or xarray.DataTree
-            InferenceData where ArviZ before 1.0 is installed, which takes nothing else, and otherwise a DataTree.
+            InferenceData with ArviZ before 1.0, otherwise a DataTree.
             Groups ``posterior`` (q, q_tilde, n_neighbors, votes where kept), ``sample_stats`` (lp, which is log_joint)
             and ``means`` (z_mean, votes_mean, w_mean where kept), with the dimensions chain, draw, feature, parent,
             case and class.

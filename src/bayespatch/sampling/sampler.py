@@ -76,13 +76,13 @@ def sample(
     hyper : Hyperparameters, optional
         The constants of the prior and of the votes.
     model : {"I", "II", "III"}
-        How much a neighbor influences a case: all neighbors alike, by the number of features that matter, or freely.
+        Influence of a neighbor on a case: equal, by the number of features that matter, or free.
     likelihood : {"exact", "paper"}
         g / sum g, or (g + 1) / (sum g + 1) as the paper prints it.
     supervised : bool
         False hides the classes of all cases.
     exclude_self : bool
-        True where x and x_parents are the same rows: case i is never its own neighbor.
+        True if x and x_parents are the same rows: case i is never its own neighbor.
     windows : sequence of length P, optional
         r_j: values agree where they differ by at most r_j; 0 (the default) for codes of categories. Where r_j > 0,
         V_j is range_j / (2 r_j).
@@ -107,13 +107,13 @@ def sample(
         An earlier run on the same features whose parents are the first of these: chains begin with the importances of
         its last draws instead of draws from the prior, which shortens the warm-up.
     checkpoint : path, optional
-        A folder in which the run is written down as it goes. Where it holds a run already, that one goes on: after a
-        kill at any moment, the same call gives the same draws as without interruption. A finished run stays there and
-        is returned at once; with more `draws` it is continued. Delete the folder when you have what you want. A folder
-        that holds a run on other data, or with other arguments, is refused.
+        A folder in which the state of the run is saved. If it contains a run, that run continues: after a kill, the
+        same call gives the same draws as without interruption. A finished run is returned at once; with more `draws` it
+        is extended. Delete the folder when you no longer need it. A folder with a run on other data, or with other
+        arguments, is refused.
     checkpoint_every : float
-        Seconds between two times of writing. It takes 4*N*S bytes, the neighbors of each chain and the draws since
-        the last time; where that is slow it is done more rarely, so that it takes no more than a twentieth of the time.
+        Seconds between checkpoints. A checkpoint takes 4*N*S bytes, the neighbors of each chain and the draws since the
+        last one. If writing is slow, checkpoints are less frequent, so that they take at most a twentieth of the time.
 
     Returns
     -------
@@ -122,14 +122,14 @@ def sample(
     Raises
     ------
     MemoryError
-        Where the run needs more memory than there is: see `bayespatch.sampling.memory_needed.bytes_needed`.
+        If the run needs more memory than available: see `bayespatch.sampling.memory_needed.bytes_needed`.
     StorageError
-        Where the checkpoint is damaged or of another run (a ValueError).
+        If the checkpoint is damaged or belongs to another run (a ValueError).
 
     Warns
     -----
     MixingWarning
-        Where R-hat is above 1.01 or there are fewer than 100 effective draws per chain.
+        If R-hat is above 1.01 or there are fewer than 100 effective draws per chain.
 
     Examples
     --------

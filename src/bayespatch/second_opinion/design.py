@@ -83,11 +83,11 @@ class Term:
         return [LINE] * (self.scale > 0) + [CURVE] * n_curves + [LEVEL] * len(self.shares)
 
     def is_missing(self, values: Array) -> NDArray[np.bool_]:
-        """Which values of the column are missing (or, where missing is no value, not seen before), (n,)."""
+        """Whether each value of the column is missing (or, if missing is not a value, not seen before), (n,)."""
         return np.isnan(values) | (values == (self.n_codes if self.n_codes else MISSING_NUMBER))
 
     def is_known(self, values: Array) -> NDArray[np.bool_]:
-        """Which values are known, and occurred in the training table where they are codes, (n,)."""
+        """Whether each value is known and, if it is a code, occurred in the training table, (n,)."""
         known = ~self.is_missing(values)
         return known & np.isin(values, self.levels + self.others) if self.n_codes else known
 

@@ -91,7 +91,7 @@ def given(dictionary: Dictionary, form: Mapping[str, Any], prefix: str) -> dict[
 
 
 def read(dictionary: Dictionary, said: Mapping[str, str]) -> tuple[dict[str, Value], dict[str, str]]:
-    """The values that were filled in, and for each column that is wrong a sentence.
+    """The values that were filled in, and an error message for each invalid column.
 
     Examples
     --------
