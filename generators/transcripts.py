@@ -26,8 +26,7 @@ BEFORE = """# Sessions at a terminal
 
 <!-- Written by generators/transcripts.py, which runs every command. -->
 
-The demo is as it comes. In the other sessions chains are short, to be quick; a model that is to be relied on takes the
-defaults.
+The demo uses default settings. The other sessions use short chains to save time; for real use, keep the defaults.
 """
 SERVER = "A PostgreSQL server"
 

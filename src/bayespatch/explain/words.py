@@ -411,7 +411,7 @@ def stability(why: JSONMapping) -> str | None:
 
 
 def error(why: JSONMapping) -> str | None:
-    """The Monte Carlo error; None where the computation is exact."""
+    """The Monte Carlo error; None if the computation is exact."""
     found = why["prediction"]["error"]
     return None if not found else f"Monte Carlo error: {100 * found:.1f} points."
 
