@@ -17,6 +17,7 @@ import pytest
 from bayespatch.casebase import CaseBase
 from tests.casebase.clinic import Places
 from tests.cli import program
+from tests.web.record_system import write_settings
 
 RUN = [sys.executable, "-c", "from bayespatch.cli import main; main()", "serve"]
 
@@ -76,7 +77,16 @@ def empty_base(tmp_path_factory):
         (["--casebase", "nowhere.db"], "no such case base"),
         (["--casebase", "{url}", "--host", "0.0.0.0"], "in the clear"),
         (["--casebase", "{url}", "--certificate", "x.pem"], "belong together"),
+        (["--casebase", "{url}", "--record-systems", "nowhere.toml"], "nowhere.toml: cannot be read"),
+        (["--record-systems", "nowhere.toml"], "name one: --casebase"),
     ],
 )
 def test_what_makes_no_sense_is_said_in_a_sentence(empty_base, options, complaint):
     assert complaint in program.complaint("serve", *(one.format(url=empty_base) for one in options))
+
+
+def test_a_mapping_for_other_columns_is_said_in_a_sentence(tmp_path):
+    with CaseBase.open(tmp_path / "clinic.db") as base:
+        base.define({"age": {"kind": "number"}, "outcome": {"levels": ["sick", "well"]}}, "outcome", by="tester")
+    options = ("--casebase", str(tmp_path / "clinic.db"), "--record-systems", write_settings(tmp_path))
+    assert "the data dictionary has no column 'pain'" in program.complaint("serve", *options)

@@ -150,6 +150,7 @@ def serve(
             json_log=json_log,
             example=example,
         )
+        _check_record_systems(settings.record_systems, settings.casebase)
         if casebase is not None and _passwords_count(settings.single_sign_on):
             _first_steward(settings.casebase, settings.folder, settings.address)
         say(f"Open {settings.address} in a browser; press Ctrl-C to stop.")
@@ -163,6 +164,18 @@ def _passwords_count(path: str) -> bool:
     from bayespatch.web.single_sign_on import Provider, SingleSignOn
 
     return not path or Provider(SingleSignOn.read(path)).settings.local_passwords
+
+
+def _check_record_systems(path: str, url: str) -> None:
+    """Settings of record systems that cannot be used, or that do not fit the case base, are an error."""
+    from bayespatch.casebase import CaseBase
+    from bayespatch.web.record_systems import RecordSystems
+
+    if path:
+        systems = RecordSystems.read(path)
+        with CaseBase.open(url, create=False) as base:
+            if base.dictionary is not None:
+                systems.mapping.with_dictionary(base.dictionary)
 
 
 @contextmanager
