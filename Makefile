@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo serve test test-statistical test-casebase test-browser test-contract test-hostile test-lowest lock audit sign lint format bench study docs pages package-check clean
+.PHONY: help venv demo serve test test-statistical test-casebase test-browser test-contract test-hostile test-lowest lock audit sign lint format bench study catalogs docs pages package-check clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -95,6 +95,9 @@ format: venv ## Format the code
 
 bench: venv ## Measure speed and mixing, as ratios within one run
 	$(BIN)/python benchmarks/bench.py
+
+catalogs: venv ## Collect the texts of the pages into the catalogs of translations, and compile these (LANGUAGES: codes of new ones)
+	$(BIN)/python generators/catalogs.py $(LANGUAGES)
 
 docs: $(VENV)/.docs ## Build the documentation into site/ (warnings are errors)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build

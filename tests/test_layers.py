@@ -15,6 +15,7 @@ LAYERS = (
     *(
         "version",
         "types",
+        "language",
         "model",
         "simulate",
         "validation",
@@ -82,6 +83,7 @@ KEEPERS = {
     "zxcvbn": ("web",),
     "pyotp": ("web",),
     "joserfc": ("web",),
+    "babel": ("language",),
     "typer": ("cli",),
     "rich": ("progress", "cli"),
     "safetensors": ("persistence",),
@@ -99,7 +101,7 @@ HANDS_OUT = {
 # Not among the core dependencies: imported inside a function, or in a try that names the install command.
 OPTIONAL = (
     *("pandas", "polars", "pyarrow", "duckdb", "psycopg", "matplotlib", "jinja2"),
-    *("typer", "rich", "arviz", "xarray", "lifelines", "fhirpathpy", "pint", "ucumvert"),
+    *("typer", "rich", "arviz", "xarray", "lifelines", "fhirpathpy", "pint", "ucumvert", "babel"),
 )
 
 UNWANTED_NAMES = ("utils", "util", "helpers", "helper", "common", "misc")

@@ -166,9 +166,9 @@ def test_a_patient_s_life(browser, served, width, scheme):
     page.click("button.danger")
     page.fill("[name=own_password]", PASSWORD)
     page.click("button:has-text('Confirm')")
-    assert "is forgotten" in page.inner_text("h1")
+    assert "was forgotten" in page.inner_text("h1")
     page.goto("/audit")
-    page.click("text=Verify the chain")
+    page.click("text=Verify the log")
     assert "Intact" in page.inner_text("main")
     # The browser notes that the password was asked for before the patient was forgotten.
     assert [text for text in page.errors if "422" not in text] == []
@@ -288,7 +288,7 @@ def test_by_keyboard_alone(browser, served):
     press(page, "button:has-text('Record the decision')")
     page.wait_for_selector("text=seen by hand")
     page.keyboard.press("Tab")
-    assert page.evaluate("document.activeElement.textContent") == "To the content"
+    assert page.evaluate("document.activeElement.textContent") == "Skip to content"
     press(page, "button:has-text('Sign out')")
     page.wait_for_url("**/sign-in")
     page.context.close()
@@ -337,7 +337,7 @@ def test_without_scripts(browser, served):
 
 PATHS = (
     *("/sign-in", "/consult", "/consult?from={seen}", "/worklist", "/consultations/{seen}", "/cases", "/cases/7"),
-    *("/model", "/people", "/account", "/tokens", "/audit?verify=1", "/nowhere"),
+    *("/model", "/monitoring", "/people", "/account", "/tokens", "/audit?verify=1", "/nowhere"),
 )
 
 
@@ -348,13 +348,17 @@ def test_pages_fit_and_hinder_nobody(browser, served, signed_in, path, width, sc
     """No sideways scrolling, no error in the console; where axe-core is, it finds nothing."""
     page = signed_in(width, scheme)
     page.errors.clear()
+    visit(page, served, path, width)
+
+
+def visit(page, served, path, width):
     page.goto(path.format(seen=served.state.seen.id))
     if path.startswith("/consult?"):
-        page.click("summary:has-text('What would change the answer?')")
-        page.click("text=Find the smallest change")
+        page.click("details:has(button[value=counterfactual]) > summary")
+        page.click("button[value=counterfactual]")
         page.wait_for_selector("#counterfactual")
         look(page, width)
-        page.click("text=Try this")
+        page.click("button[value=try]")
         page.fill('[name="v:age"]', "30")
         page.wait_for_selector("text=30 years")
         page.wait_for_selector("#answer:not([aria-busy])")
@@ -372,6 +376,43 @@ def look(page, width):
             "axe.run().then((r) => r.violations.map((v) => `${v.impact} ${v.id}: ${v.nodes[0].html}`))"
         )
         assert found == []
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_pages_fit_in_german(browser, served, width):
+    """Words are longer; nothing scrolls sideways, with everything unfolded."""
+    page = opened(browser, served, "Sam Steward", width, locale="de-DE", bypass_csp=True)
+    for path in PATHS:
+        visit(page, served, path, width)
+        assert page.evaluate("document.documentElement.lang") == "de", path
+        page.evaluate("document.querySelectorAll('details').forEach((part) => part.open = true)")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+    page.context.close()
+
+
+def test_a_person_switches_the_language(browser, served):
+    page = opened(browser, served, "Dr. Roe", width=390)
+    page.goto(f"/consult?from={served.state.seen.id}")
+    page.click("button:has-text('Deutsch')")
+    page.wait_for_selector("html[lang=de]")
+    assert page.url.endswith(f"/consult?from={served.state.seen.id}")
+    assert "Wie weit kann ich der Antwort vertrauen?" in page.inner_text("#answer")
+    page.fill('[name="v:age"]', "610")
+    expect(page.locator("#outdated")).to_have_text(
+        "Die Antwort unten ist nicht mehr aktuell. Korrigieren Sie den markierten Wert."
+    )
+    expect(page.locator("#glance")).to_have_text("Nicht mehr aktuell")
+    page.fill('[name="v:bp"]', "130,5")
+    page.fill('[name="v:age"]', "61,5")
+    page.wait_for_selector("text=Wirkung Ihrer Änderungen")
+    expect(page.locator(".change .changed")).to_have_count(2)
+    assert "61,5 years" in page.inner_text(".change")
+    label = "getComputedStyle(document.querySelector('.field.moved label'), '::after').content"
+    assert "geändert" in page.evaluate(label)
+    page.click("button:has-text('English')")
+    page.wait_for_selector("html[lang=en]")
+    assert page.errors == []
+    page.context.close()
 
 
 @pytest.fixture(scope="module")

@@ -109,8 +109,8 @@ def test_a_subgroup_in_which_predictions_are_worse_is_named():
     assert groups["A"].worse is None
     assert groups["B"].worse == "accuracy"
     told = [guard.text for guard in clf.explain(["B", "yes", "a"]).guards if guard.kind == "subgroup"]
-    assert any("past cases with site = B" in text for text in told)
-    assert not any("site = A" in guard.text for guard in clf.explain(["A", "yes", "a"]).guards)
+    assert any("past cases with site: B" in text for text in told)
+    assert not any("site: A" in guard.text for guard in clf.explain(["A", "yes", "a"]).guards)
 
 
 def test_ordinary_rows_are_left_in_peace():

@@ -73,13 +73,13 @@ def test_what_if_without_scripts(shared):
     first = hidden(ask(browser).text)
     assert first["has_first"] == "1"
     text = ask(browser, **{**first, "v:pain": "3", "v:age": "30"}).text
-    assert "What your changes do" in text
+    assert "Effect of your changes" in text
     assert re.search(r"<td>61 years</td>\s*<td>30 years</td>", text)
     assert re.search(r"<td>typical</td>\s*<td>none</td>", text)
     shifts = [float(one) for one in re.findall(r'class="n (?:up|down)">([+-][\d.]+)<', text)]
     assert sum(shifts) == pytest.approx(0.0, abs=0.11)
     back = ask(browser, **{**first, "v:pain": "3", "action": "back"}).text
-    assert "What your changes do" not in back
+    assert "Effect of your changes" not in back
     anew = ask(browser, **{**first, "v:pain": "3", "action": "first"}).text
     assert hidden(anew)["f:pain"] == "3"
 
@@ -100,7 +100,7 @@ def test_what_if_with_scripts(shared):
     browser = shared.browser()
     fields = {"csrf": browser.csrf(), **FORM, **{name.replace("v:", "f:"): value for name, value in FORM.items()}}
     said = browser.post("/consult/answer", data={**fields, "has_first": "1", "v:age": "30"}).json()
-    assert "What your changes do" in said["html"]
+    assert "Effect of your changes" in said["html"]
     assert "<html" not in said["html"]
     wrong = browser.post("/consult/answer", data={**fields, "v:age": "x"})
     assert list(wrong.json()["problems"]) == ["v:age"]
@@ -126,7 +126,7 @@ def test_what_would_have_to_be_different(local):
     assert set(fields) == set(found["values"])
     assert set(re.findall(r'name="may_change" value="([^"]+)" checked', text)) == {"pain", "bp", "smokes"}
     again = ask(browser, **hidden(text), **{f"c:{name}": value for name, value in fields.items()}, action="try").text
-    assert "What your changes do" in again
+    assert "Effect of your changes" in again
     before, after = (found[when]["prediction"] for when in ("before", "after"))
     assert before["class"] != after["class"]
     for when in ("before", "after"):
@@ -168,21 +168,24 @@ def test_a_patient_s_life(served, monkeypatch):
     assert doctor.submit(f"/cases/{case.id}/outcome", outcome="sick").status_code == 303
     assert doctor.submit(f"/cases/{case.id}/outcome", outcome="sick").status_code == 409
     assert steward.submit(f"/cases/{case.id}/retain").status_code == 303
-    assert "What the model says about this case" in doctor.get(f"/cases/{case.id}").text  # it votes before the refit
+    assert (
+        "Prediction for this case from all other cases" in doctor.get(f"/cases/{case.id}").text
+    )  # it votes before the refit
     now = doctor.get(ask(doctor, action="save").headers["location"]).text
-    assert "31 past cases voted, 1 of them retained since the model was fitted" in " ".join(now.split())
+    assert "31 past cases voted" in now
+    assert "1 of them was retained after the model was fitted" in " ".join(now.split())
     learn(served.base._database, "steward", QUICK)
     assert "offered" in steward.get("/model").text
     assert steward.submit("/model/2/promote").status_code == 303
-    assert "What the model says about this case" in doctor.get(f"/cases/{case.id}").text
+    assert "Prediction for this case from all other cases" in doctor.get(f"/cases/{case.id}").text
     assert "case 7" not in doctor.submit("/cases/find", case="H-7741").headers["location"]
     unsure = steward.submit(f"/cases/{case.id}/forget", reason="asked for it")
     assert unsure.status_code == 422
     done = steward.confirmed(f"/cases/{case.id}/forget", reason="asked for it", sure="yes")
-    assert "is forgotten" in done.text
-    assert "The disk was overwritten" in done.text
+    assert "was forgotten" in done.text
+    assert "The disk space was overwritten" in done.text
     assert doctor.get(place).status_code == 404
-    assert "Nothing but its number is left" in doctor.get(f"/cases/{case.id}").text
+    assert "Only its number remains" in doctor.get(f"/cases/{case.id}").text
     assert "refit due" in steward.get("/model").text
     assert steward.submit("/model/roll-back").status_code == 303
     assert served.base.models()[1].state == "active"
@@ -195,7 +198,7 @@ def test_a_consultation_that_named_a_forgotten_case_is_still_shown(local):
     local.base.forget(gone, "asked for it", by="t")
     page = local.browser().get(f"/consultations/{seen.id}")
     assert page.status_code == 200
-    assert "has been forgotten since" in page.text
+    assert "was forgotten later" in page.text
     assert f'href="/cases/{gone}"' not in page.text
 
 
@@ -233,7 +236,7 @@ def test_a_viewer_sees_as_little_as_the_dictionary_says(served):
     for where in ("age>60", "town=Ulm", "external_id=P-003"):
         assert program.get("/api/v1/cases", params={"where": where}).status_code == 403
     assert f'href="/cases/{3}"' in viewer.get("/cases").text
-    assert "What the model says about this case" not in viewer.get("/cases/3").text
+    assert "Prediction for this case from all other cases" not in viewer.get("/cases/3").text
 
 
 def test_people_are_invited_changed_and_shut_out(served):

@@ -43,6 +43,7 @@ TABLE = {
     ("POST", "/sign-out"): "viewer",
     ("GET", "/join/{secret}"): "everybody",
     ("POST", "/join/{secret}"): "everybody",
+    ("POST", "/language"): "everybody",
     ("GET", "/people"): "steward",
     ("POST", "/people/invite"): "steward",
     ("POST", "/people/change"): "steward",

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from bayespatch.explain.words import interval, percent
+from bayespatch.explain.words import interval, percent, sentence
+from bayespatch.language import count, decimal, gettext, stored_text
 from bayespatch.types import JSONMapping
 
 WIDTH, HEIGHT = 320.0, 120.0  # of a survival curve
@@ -18,7 +19,9 @@ MOST_LEVELS = 3  # of a category that are named in a cell of a table
 def title(name: str, summary: JSONMapping) -> str:
     """Name of a column for a reader: ``days (time to death)``."""
     called = str(summary["label"] or name)
-    return f"{called} (time to {summary['event']})" if "event" in summary and summary["event"] != name else called
+    if "event" not in summary or summary["event"] == name:
+        return called
+    return gettext("{column} (time to {event})", column=called, event=summary["event"])
 
 
 def number(value: float) -> str:
@@ -27,7 +30,7 @@ def number(value: float) -> str:
     >>> number(1814.0), number(4.256)
     ('1814', '4.26')
     """
-    return f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    return decimal(f"{value:.0f}" if abs(value) >= 100 else f"{value:.3g}")
 
 
 def with_unit(text: str, summary: JSONMapping) -> str:
@@ -37,30 +40,43 @@ def with_unit(text: str, summary: JSONMapping) -> str:
 
 def basis(summary: JSONMapping) -> str:
     """How many past patients a summary rests on."""
-    return f"{summary['n']:,} past patients, weighted by similarity (effective number {summary['effective']:.0f})"
+    return gettext(
+        "{n} past patients, weighted by similarity (effective number {effective})",
+        n=count(summary["n"]),
+        effective=decimal(f"{summary['effective']:.0f}"),
+    )
 
 
 def median(summary: JSONMapping, most: bool = True) -> str:
     """``median 6 days (90% interval 5 to 8)``."""
-    ends, level = summary["median"], f"{summary['level']:.0%} interval "
+    ends = summary["median"]
     if ends["value"] is None:
-        return "median not reached" if ends["low"] is None else f"median not reached (above {number(ends['low'])})"
-    high = "not reached" if ends["high"] is None else number(ends["high"])
-    low = number(ends["low"]) if ends["low"] is not None else "0"
-    return f"median {with_unit(number(ends['value']), summary)} ({level if most else ''}{low} to {high})"
+        if ends["low"] is None:
+            return gettext("median not reached")
+        return gettext("median not reached (above {low})", low=number(ends["low"]))
+    high = gettext("not reached") if ends["high"] is None else number(ends["high"])
+    figures = {
+        "median": with_unit(number(ends["value"]), summary),
+        "low": number(ends["low"]) if ends["low"] is not None else "0",
+        "high": high,
+    }
+    if most:
+        return gettext("median {median} ({level} interval {low} to {high})", level=percent(summary["level"]), **figures)
+    return gettext("median {median} ({low} to {high})", **figures)
 
 
 def sentences(summary: JSONMapping) -> Iterator[str]:
     """A summary in sentences; tables and curves are beside them."""
     if summary["suppressed"]:
-        yield f"Not shown: {summary['suppressed']}."
+        yield gettext("Not shown: {reason}.", reason=stored_text(summary["suppressed"]))
         return
     if summary["kind"] == "number":
-        low, high = summary["quartiles"]
-        yield f"{median(summary)}; middle half {number(low)} to {number(high)}.".capitalize()
-        yield f"All past patients: median {with_unit(number(summary['population']['median']), summary)}."
+        low, high = map(number, summary["quartiles"])
+        yield sentence(gettext("{median}; middle half {low} to {high}.", median=median(summary), low=low, high=high))
+        everybody = with_unit(number(summary["population"]["median"]), summary)
+        yield gettext("All past patients: median {median}.", median=everybody)
     if summary["kind"] == "time":
-        yield f"{median(summary)}.".capitalize()
+        yield f"{sentence(median(summary))}."
     yield f"{basis(summary)}."
 
 
@@ -69,7 +85,7 @@ def brief(summary: JSONMapping | None, label: str | None = None) -> str:
     if summary is None:
         return ""
     if summary["suppressed"]:
-        return "not shown: too few"
+        return gettext("not shown: too few")
     if summary["kind"] == "number":
         return median(summary, most=False)
     if summary["kind"] == "time":
@@ -78,7 +94,12 @@ def brief(summary: JSONMapping | None, label: str | None = None) -> str:
             return median(summary, most=False)
         one = marks[(len(marks) - 1) // 2]
         when = with_unit(number(one["time"]), summary)
-        return f"{percent(one['survival'])} event-free at {when} ({interval((one['low'], one['high']))})"
+        return gettext(
+            "{share} event-free at {time} ({ends})",
+            share=percent(one["survival"]),
+            time=when,
+            ends=interval((one["low"], one["high"])),
+        )
     shares = [one for one in summary["shares"] if one["value"] == label] or summary["shares"][:MOST_LEVELS]
     return ", ".join(
         f"{one['value']} {percent(one['share'])} ({interval((one['low'], one['high']))})" for one in shares
@@ -94,7 +115,8 @@ def treatment_cells(row: JSONMapping, columns: Sequence[str], label: str | None)
     """Cells of one treatment: who received it, the outcome, and each of the columns."""
     received = f"{percent(row['share'])} ({interval((row['low'], row['high']))})"
     if row["suppressed"]:
-        return [received, f"not shown: {row['suppressed']}", *[""] * len(columns)]
+        reason = gettext("not shown: {reason}", reason=stored_text(row["suppressed"]))
+        return [received, reason, *[""] * len(columns)]
     cells = [brief(row["outcome"], label), *(brief(row["follow_up"].get(name)) for name in columns)]
     return [received, *cells]
 

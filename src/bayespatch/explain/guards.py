@@ -128,9 +128,13 @@ def guard_values(
 
 def guard_itself(past: str, id: str | None) -> Guard:
     """The case is one of the past cases, by its name and values, or by its values alone where it has no name."""
-    how = "This is" if id is not None else "All values are those of"
-    taken = "" if id is not None else ", which is assumed to be this case"
-    return Guard("itself", f"{how} past case #{past}{taken}. It does not vote on itself.")
+    return Guard(
+        "itself",
+        f"This is past case #{past}. It does not vote on itself."
+        if id is not None
+        else f"All values are those of past case #{past}, which is assumed to be this case. It does not vote on "
+        f"itself.",
+    )
 
 
 def guard_combination(precedent: Precedent, features: Sequence[Feature]) -> list[Guard]:
@@ -151,15 +155,19 @@ def guard_subgroups(groups: Sequence[Subgroup], overall: float) -> list[Guard]:
     """Subgroups of the case in which predictions were worse."""
     found = []
     for group in groups:
-        who = f"past cases with {group.label} = {group.value}"
         if group.worse == "accuracy":
-            right = f"{percent(group.accuracy)} were predicted correctly, compared with {percent(overall)} of all"
-            found.append(Guard("subgroup", f"Of {group.n} {who}, {right}."))
+            right, all_right = percent(group.accuracy), percent(overall)
+            text = (
+                f"Of {group.n} past cases with {group.label}: {group.value}, {right} were predicted correctly, "
+                f"compared with {all_right} of all."
+            )
+            found.append(Guard("subgroup", text))
         elif group.worse == "calibration":
             name = max(group.stated, key=lambda m: abs(group.stated[m] - group.actual[m]))
+            stated, actual = percent(group.stated[name]), percent(group.actual[name])
             text = (
-                f"For {group.n} {who}, {name} was predicted with {percent(group.stated[name])} on average and "
-                f"occurred in {percent(group.actual[name])}."
+                f"For {group.n} past cases with {group.label}: {group.value}, {name} was predicted with {stated} on "
+                f"average and occurred in {actual}."
             )
             found.append(Guard("subgroup", text))
     return found
@@ -173,10 +181,10 @@ def guard_rare(counts: dict[str, int], absent: Sequence[str] = ()) -> list[Guard
         fewest = sorted(few, key=lambda name: few[name])
         named = ", ".join(f"{name} ({few[name]})" for name in fewest[:MOST_NAMED])
         others = len(few) - MOST_NAMED
-        more = f" and {others} other class{'es' * (others > 1)}" if others > 0 else ""
-        found.append(Guard("rare", f"Few past cases had {named}{more}: too few for a reliable statement about it."))
+        named += f" (+{others})" if others > 0 else ""
+        found.append(Guard("rare", f"Few past cases had {named}: too few for a reliable statement about it."))
     if absent:
-        named = ", ".join(absent[:MOST_NAMED]) + (f" and {len(absent) - MOST_NAMED} more" * (len(absent) > MOST_NAMED))
+        named = ", ".join(absent[:MOST_NAMED]) + (f" (+{len(absent) - MOST_NAMED})" * (len(absent) > MOST_NAMED))
         found.append(
             Guard("absent", f"No past case that may vote had {named}, so only base rates and risk factors count.")
         )

@@ -7,11 +7,12 @@ policy lets the answer through.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING
 
+from bayespatch import language
 from bayespatch.explain import follow_up, words
 from bayespatch.types import JSONMapping
 
@@ -90,10 +91,36 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.globals.update(words=words, follow=follow_up)
-    found.filters.update(percent=words.percent, points=words.points, interval=words.interval, number=_number)
+    found.globals.update(words=words, follow=follow_up, _=_gettext, ngettext=_ngettext, language=language)
+    found.filters.update(
+        percent=words.percent,
+        points=words.points,
+        interval=words.interval,
+        number=_number,
+        count=language.count,
+        decimal=language.decimal,
+        value=language.stored_value,
+        stored=language.stored_text,
+    )
     return found
 
 
 def _number(value: float | None, digits: int = 2) -> str:
-    return "–" if value is None else f"{value:.{digits}f}"
+    return "–" if value is None else language.decimal(f"{value:.{digits}f}")
+
+
+def _gettext(text: str, /, **values: object) -> str:
+    """`gettext` for templates: the text may hold HTML, and values are escaped."""
+    return _markup(language.gettext(text), values)
+
+
+def _ngettext(one: str, many: str, n: int, /, **values: object) -> str:
+    """`ngettext` for templates; see `_gettext`."""
+    text = language.ngettext(one, many, n, **{name: f"{{{name}}}" for name in ("n", *values)})
+    return _markup(text, {"n": language.count(n), **values})
+
+
+def _markup(text: str, values: Mapping[str, object]) -> str:
+    from markupsafe import Markup
+
+    return Markup(text).format(**values) if values else Markup(text)

@@ -76,7 +76,7 @@ def _points(why: JSONMapping, width: int) -> Iterator[str]:
     steps = words.steps(why)
     first, last = words.ends(why)
     unit = "contribution" if words.is_number(why) else "percentage points"
-    yield f"What raises or lowers the {words.quantity(why)}, from {first} for all patients to {last} ({unit}):"
+    yield f"{words.raises(why)}, from {first} for all patients to {last} ({unit}):"
     most = max((abs(step.points) for step in steps), default=0.0) or 1.0
     names = [step.text for step in steps]
     longest = min(max(map(len, names)), width - 2 * _BAR - 13)

@@ -9,15 +9,17 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from bayespatch import language
+from bayespatch.language import decimal, gettext, ngettext, pgettext, stored_value, to_translate
 from bayespatch.types import JSONMapping, JSONObject
 
-NO_PRECEDENT = "No adequate precedent"
+NO_PRECEDENT = to_translate("No adequate precedent")
 DIFFER = 0.2  # opinions that differ by this much are reported as a disagreement
 WIDE = 2 * DIFFER  # an interval wider than this allows answers that differ as much on both sides
 FEW_KNOWN = 0.5  # with a smaller share of the findings known, nothing is said about precedent
 MOST_POINTS = 6  # findings whose points are shown at once
-DISCLAIMER = "Supports clinical judgement; does not replace it"
-LIKE_THIS = "patients with predictions like this one"  # to whom an interval of a probability applies
+DISCLAIMER = to_translate("Supports clinical judgement; does not replace it")
+LIKE_THIS = to_translate("patients with predictions like this one")  # to whom an interval of a probability applies
 _YES, _NO = ("yes", "true", "1"), ("no", "false", "0")
 _PLACES = ("with ", "without ", "who ", "whose ")  # beginnings of phrases that follow a noun, in this order
 
@@ -44,9 +46,13 @@ def percent(p: float) -> str:
     >>> percent(0.123), percent(0.004), percent(0.999), percent(0.0)
     ('12%', '<1%', '>99%', '0%')
     """
+    return language.percent(_percents(p))
+
+
+def _percents(p: float) -> str:
     if 0.0 < p < 0.01:
-        return "<1%"
-    return ">99%" if 0.99 < p < 1.0 else f"{p:.0%}"
+        return "<1"
+    return ">99" if 0.99 < p < 1.0 else f"{100.0 * p:.0f}"
 
 
 def points(change: float | None) -> str:
@@ -65,7 +71,7 @@ def signed(value: float, digits: int = 1) -> str:
     ('+4.1', '−3.0', '0.0')
     """
     text = f"{value:+.{digits}f}"
-    return text.replace("-", "−") if text.strip("+-0.") else text[1:]
+    return decimal(text.replace("-", "−") if text.strip("+-0.") else text[1:])
 
 
 def interval(ends: Sequence[float]) -> str:
@@ -74,13 +80,15 @@ def interval(ends: Sequence[float]) -> str:
     >>> interval((0.12, 0.4)), interval((0.001, 0.4))
     ('12–40%', '<1% to 40%')
     """
-    low, high = percent(ends[0]), percent(ends[1])
-    return f"{low} to {high}" if {low[0], high[0]} & {"<", ">"} else f"{low[:-1]}–{high}"
+    low, high = _percents(ends[0]), _percents(ends[1])
+    if {low[0], high[0]} & {"<", ">"}:
+        return gettext("{low} to {high}", low=language.percent(low), high=language.percent(high))
+    return f"{low}–{language.percent(high)}"
 
 
 def patients(n: int) -> str:
     """``1 patient``, ``24 patients``."""
-    return f"{n} patient{'s' * (n != 1)}"
+    return ngettext("{n} patient", "{n} patients", n)
 
 
 def sentence(text: str) -> str:
@@ -88,19 +96,20 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def listed(texts: Iterable[str], joint: str = "and") -> str:
+def listed(texts: Iterable[str], joint: str | None = None) -> str:
     """Texts as a list in a sentence.
 
     >>> listed(["a", "b", "c"])
     'a, b and c'
     """
     *first, last = texts
+    joint = gettext("and") if joint is None else joint
     return f"{', '.join(first)} {joint} {last}" if first else last
 
 
 def title(why: JSONMapping) -> str:
     """``Case 20``."""
-    return "The case" if why["case"]["id"] is None else f"Case {why['case']['id']}"
+    return gettext("The case") if why["case"]["id"] is None else gettext("Case {id}", id=why["case"]["id"])
 
 
 def is_number(why: JSONMapping) -> bool:
@@ -110,13 +119,14 @@ def is_number(why: JSONMapping) -> bool:
 
 def question(why: JSONMapping) -> str:
     """What the figure answers."""
-    return "How much?" if is_number(why) else "How likely?"
+    return gettext("How much?") if is_number(why) else gettext("How likely?")
 
 
 def warnings(why: JSONMapping) -> list[str]:
     """The warnings, without those that repeat that there is no adequate precedent."""
     said = zip(why["case"]["warnings"], why["case"]["warning_kinds"], strict=True)
-    return [text for text, kind in said if kind != "combination" or why["precedent"]["adequate"]]
+    kept = (text for text, kind in said if kind != "combination" or why["precedent"]["adequate"])
+    return [language.stored_text(text) for text in kept]
 
 
 def focus(why: JSONMapping) -> str:
@@ -130,15 +140,24 @@ def outcome(why: JSONMapping, label: str) -> str:
     target = why["case"]["target"]
     if target and label.lower() in _YES:
         return str(target)
-    return f"no {target}" if target and label.lower() in _NO else label
+    return gettext("no {target}", target=target) if target and label.lower() in _NO else label
 
 
 def had(why: JSONMapping, n: int, label: str) -> str:
     """``11 had heart disease``; ``11 were malignant`` where the class does not name the target."""
-    text = outcome(why, label)
+    target, text = why["case"]["target"], outcome(why, label)
     if is_number(why):
-        return f"{n} had {why['case']['target'] or 'an outcome of'} {label}"
-    return f"{n} {'had' if _names_target(why, text) else 'were' if n != 1 else 'was'} {text}"
+        name = target or gettext("an outcome of")
+        return gettext("{n} had {target} {value}", n=n, target=name, value=stored_value(label))
+    if _is_absence(why, label):
+        return gettext("{n} had no {target}", n=n, target=target)
+    if _names_target(why, text):
+        return gettext("{n} had {outcome}", n=n, outcome=text)
+    return ngettext("{n} was {outcome}", "{n} were {outcome}", n, outcome=text)
+
+
+def _is_absence(why: JSONMapping, label: str) -> bool:
+    return bool(why["case"]["target"]) and label.lower() in _NO
 
 
 def _names_target(why: JSONMapping, text: str) -> bool:
@@ -155,24 +174,38 @@ def figure(why: JSONMapping) -> str:
 def of_what(why: JSONMapping) -> str:
     """What the figure is: ``risk of heart disease``."""
     if is_number(why):
-        return str(why["case"]["target"] or "outcome")
-    text = outcome(why, focus(why))
-    is_risk = _names_target(why, text) and not text.startswith("no ")
-    return f"{'risk' if is_risk else 'probability'} of {text}"
+        return str(why["case"]["target"] or gettext("outcome"))
+    label = focus(why)
+    if _is_absence(why, label):
+        return gettext("probability of no {target}", target=why["case"]["target"])
+    text = outcome(why, label)
+    if _is_risk(why):
+        return gettext("risk of {outcome}", outcome=text)
+    return gettext("probability of {outcome}", outcome=text)
 
 
-def quantity(why: JSONMapping) -> str:
-    """What the points of a finding raise or lower: ``risk``, ``probability``, ``value``."""
-    return "value" if is_number(why) else of_what(why).partition(" ")[0]
+def _is_risk(why: JSONMapping) -> bool:
+    return _names_target(why, outcome(why, focus(why))) and not _is_absence(why, focus(why))
+
+
+def raises(why: JSONMapping) -> str:
+    """Heading of the points of the findings: ``What raises or lowers the risk``."""
+    if is_number(why):
+        return gettext("What raises or lowers the value")
+    if _is_risk(why):
+        return gettext("What raises or lowers the risk")
+    return gettext("What raises or lowers the probability")
 
 
 def within(why: JSONMapping) -> str:
     """``patients with predictions like this one: 18–75% (90% interval)``; of a number, its prediction interval."""
     said = why["prediction"]
+    level = percent(said["level"])
     if is_number(why):
         low, high = map(number, said["interval"])
-        return f"{said['level']:.0%} prediction interval {low} to {high}"
-    return f"{LIKE_THIS}: {interval(said['intervals'][focus(why)])} ({said['level']:.0%} interval)"
+        return gettext("{level} prediction interval {low} to {high}", level=level, low=low, high=high)
+    ends = interval(said["intervals"][focus(why)])
+    return gettext("{who}: {ends} ({level} interval)", who=gettext(LIKE_THIS), ends=ends, level=level)
 
 
 def answer(why: JSONMapping) -> str:
@@ -188,13 +221,15 @@ def headline(why: JSONMapping) -> str:
 def base_rate(why: JSONMapping) -> str:
     """``All patients: 35%``; their mean where the outcome is a number and there is an attribution."""
     if is_number(why):
-        return f"All patients: {number(why['attribution']['base'])}" if why["attribution"] else ""
-    return f"All patients: {percent(why['prediction']['population'][focus(why)])}"
+        if not why["attribution"]:
+            return ""
+        return gettext("All patients: {figure}", figure=number(why["attribution"]["base"]))
+    return gettext("All patients: {figure}", figure=percent(why["prediction"]["population"][focus(why)]))
 
 
 def number(value: float) -> str:
     """A number in four significant digits."""
-    return f"{value:.4g}"
+    return decimal(f"{value:.4g}")
 
 
 def group(why: JSONMapping, part: JSONMapping) -> tuple[str, str]:
@@ -209,26 +244,32 @@ def group(why: JSONMapping, part: JSONMapping) -> tuple[str, str]:
 def group_members(why: JSONMapping, part: JSONMapping) -> str:
     """How many members a group has, what all of them have in common, and what most of them do."""
     features = {feature["name"]: feature for feature in why["features"]}
+    local = _has_local_phrases(why)
     common: list[_Statement] = []
     most: list[_Statement] = []
     for shared in part["shared"]:
         feature = features[shared["feature"]]
-        (common if shared["all"] else most).append(_statement(feature, feature["close"] or shared["value"]))
+        (common if shared["all"] else most).append(_statement(feature, feature["close"] or shared["value"], local))
     for other in part["differs"]:
         feature = features[other["feature"]]
-        own = feature["close"] or feature["value"]
-        common.append(_negation(feature, own) if other["value"] is None else _statement(feature, other["value"]))
+        own, value = feature["close"] or feature["value"], other["value"]
+        common.append(_negation(feature, own, local) if value is None else _statement(feature, value, local))
     if part["size"] == 1:
-        return f"1 patient{_clause(common + most, None)}"
+        return f"{patients(1)}{_clause(common + most, None)}"
     if not common and not most:
-        return f"{part['size']} patients of various kinds"
-    noun = next((one.phrase for one in common if one.is_noun), "patients")
-    text = f"{part['size']} {noun}{_clause(common, noun)}"
+        return ngettext("{n} patient of some kind", "{n} patients of various kinds", part["size"])
+    noun = next((one.phrase for one in common if one.is_noun), "")
+    who = f"{language.count(part['size'])} {noun}" if noun else patients(part["size"])
+    text = f"{who}{_clause(common, noun)}"
     if not most:
         return text
     noun = next((one.phrase for one in most if one.is_noun), "")
     clause = f"{noun}{_clause(most, noun)}".strip()
-    return f"{text}, mostly {clause.strip('()') if clause.startswith('(') else clause}"
+    return gettext(
+        "{patients}, mostly {clause}",
+        patients=text,
+        clause=clause.strip("()") if clause.startswith("(") else clause,
+    )
 
 
 class _Statement(NamedTuple):
@@ -240,39 +281,57 @@ class _Statement(NamedTuple):
     @property
     def is_noun(self) -> bool:
         """Whether the phrase stands in the place of "patients"."""
-        return bool(self.phrase) and not self.phrase.startswith(_PLACES)
+        return bool(self.phrase) and not self.phrase.startswith(_places())
 
 
-def _statement(feature: JSONMapping, value: str) -> _Statement:
-    phrase = feature["phrases"].get(value, "")
-    if not phrase and value in ("yes", "no"):
+def _places() -> tuple[str, ...]:
+    """Beginnings of phrases that follow a noun, in the current language."""
+    if language.current().code == language.ENGLISH:
+        return _PLACES
+    words = pgettext("before a phrase", "with"), pgettext("before a phrase", "without")
+    return tuple(f"{word} " for word in words)
+
+
+def _has_local_phrases(why: JSONMapping) -> bool:
+    """Whether the phrases of the data dictionary are in the current language; the dictionary does not say it."""
+    if language.current().code == language.ENGLISH:
+        return True
+    return any(text.startswith(_places()) for feature in why["features"] for text in feature["phrases"].values())
+
+
+def _statement(feature: JSONMapping, value: str, local: bool = True) -> _Statement:
+    phrase = feature["phrases"].get(value, "") if local else ""
+    if not phrase and value in ("yes", "no") and language.current().code == language.ENGLISH:
         phrase = f"{'with' if value == 'yes' else 'without'} {called(feature)}"
     return _Statement(phrase, named_value(feature, value))
 
 
-def _negation(feature: JSONMapping, value: str) -> _Statement:
+def _negation(feature: JSONMapping, value: str, local: bool = True) -> _Statement:
     """Patients without a value: ``without a normal scan``, ``chest pain: not typical angina``."""
-    phrase = feature["phrases"].get(value, "")
+    phrase = feature["phrases"].get(value, "") if local else ""
     if phrase.startswith(("with a ", "with an ")):
         phrase = phrase.replace("with", "without", 1)
     elif phrase.startswith("without "):
         phrase = phrase.replace("without", "with", 1)
     else:
         phrase = ""
-    if value in ("yes", "no"):
-        return _Statement(phrase, f"{called(feature)}: {'no' if value == 'yes' else 'yes'} or missing")
+    name = called(feature)
+    if value == "yes":
+        return _Statement(phrase, gettext("{name}: no or missing", name=name))
+    if value == "no":
+        return _Statement(phrase, gettext("{name}: yes or missing", name=name))
     if _is_numeric(feature, value):
-        return _Statement(phrase, f"{called(feature)} not {_dashed(value)}")
-    return _Statement(phrase, f"{called(feature)}: not {value}")
+        return _Statement(phrase, gettext("{name} not {value}", name=name, value=stored_value(_dashed(value))))
+    return _Statement(phrase, gettext("{name}: not {value}", name=name, value=stored_value(value)))
 
 
 def _clause(statements: Sequence[_Statement], noun: str | None) -> str:
-    """What follows a noun: phrases in the order of `_PLACES`, then all else in parentheses."""
+    """What follows a noun: phrases in the order of `_places`, then all else in parentheses."""
     parts = []
-    for place in _PLACES:
+    for k, place in enumerate(_places()):
         rest = [one.phrase.removeprefix(place) for one in statements if one.phrase.startswith(place)]
         if rest:
-            parts.append(place + listed(rest, "or" if place == "without " else "and"))
+            parts.append(place + listed(rest, gettext("or") if k == 1 else None))
     plain = [one.plain for one in statements if not one.phrase or (one.is_noun and one.phrase != noun)]
     text = f" {', '.join(parts)}" if parts else ""
     return f"{text} ({'; '.join(plain)})" if plain else text
@@ -284,7 +343,9 @@ def named_value(feature: JSONMapping, value: str) -> str:
     >>> named_value({"name": "cp", "description": "chest pain"}, "asymptomatic"), named_value({"name": "age"}, "55-61")
     ('chest pain: asymptomatic', 'age 55–61')
     """
-    return f"{called(feature)} {_dashed(value)}" if _is_numeric(feature, value) else f"{called(feature)}: {value}"
+    if _is_numeric(feature, value):
+        return f"{called(feature)} {stored_value(_dashed(value))}"
+    return f"{called(feature)}: {stored_value(value)}"
 
 
 def _is_numeric(feature: JSONMapping, value: str) -> bool:
@@ -309,15 +370,36 @@ def others(why: JSONMapping) -> float:
 def votes(why: JSONMapping) -> str:
     """How shares of similar patients become a probability, in natural frequencies."""
     said, label = why["prediction"], focus(why)
-    text = outcome(why, label)
-    verb = "had" if is_number(why) or _names_target(why, text) else "were"
-    name = f"{why['case']['target'] or 'an outcome of'} {label}" if is_number(why) else text
-    share, base = percent(said["votes"][label]), percent(said["population"][label])
-    text = f"Counted by similarity, {share} of them {verb} {name} (all patients: {base})."
+    target, text = why["case"]["target"], outcome(why, label)
+    figures = {"share": percent(said["votes"][label]), "base": percent(said["population"][label])}
+    if is_number(why):
+        number_of = target or gettext("an outcome of")
+        name = f"{number_of} {stored_value(label)}"
+        found = gettext(
+            "Counted by similarity, {share} of them had {outcome} (all patients: {base}).", outcome=name, **figures
+        )
+    elif _is_absence(why, label):
+        found = gettext(
+            "Counted by similarity, {share} of them had no {target} (all patients: {base}).", target=target, **figures
+        )
+    elif _names_target(why, text):
+        found = gettext(
+            "Counted by similarity, {share} of them had {outcome} (all patients: {base}).", outcome=text, **figures
+        )
+    else:
+        found = gettext(
+            "Counted by similarity, {share} of them were {outcome} (all patients: {base}).", outcome=text, **figures
+        )
     like = like_this(why)
     if like is None:
-        return text
-    return f"{text} Of {like['n']} past patients for whom this share was similar, {like['had']}."
+        return found
+    of_these = ngettext(
+        "Of {n} past patient for whom this share was similar, {had}.",
+        "Of {n} past patients for whom this share was similar, {had}.",
+        like["n"],
+        had=like["had"],
+    )
+    return f"{found} {of_these}"
 
 
 def like_this(why: JSONMapping) -> JSONObject | None:
@@ -334,35 +416,57 @@ def opinions(why: JSONMapping) -> str | None:
     both, label = why["opinions"], focus(why)
     if both is None:
         return None
-    one, other = both["precedents"][label], both["additive"][label]
-    about = f" {label}" if is_number(why) else ""
-    text = f"Similar patients alone say {percent(one)}{about}, risk factors alone {percent(other)}"
-    text += f", both together {percent(why['prediction']['probabilities'][label])}."
-    if both["disagreement"] >= DIFFER:
-        text += f" They differ by {100 * both['disagreement']:.0f} points: find out why before you rely on the answer."
-    return text
+    figures = {
+        "similar": percent(both["precedents"][label]),
+        "factors": percent(both["additive"][label]),
+        "both": percent(why["prediction"]["probabilities"][label]),
+    }
+    if is_number(why):
+        text = gettext(
+            "Similar patients alone say {similar} {label}, risk factors alone {factors}, both together {both}.",
+            label=stored_value(label),
+            **figures,
+        )
+    else:
+        text = gettext(
+            "Similar patients alone say {similar}, risk factors alone {factors}, both together {both}.", **figures
+        )
+    if both["disagreement"] < DIFFER:
+        return text
+    apart = gettext(
+        "They differ by {points} points: find out why before you rely on the answer.",
+        points=decimal(f"{100 * both['disagreement']:.0f}"),
+    )
+    return f"{text} {apart}"
 
 
 def checks(why: JSONMapping) -> list[Check]:
     """How far the answer can be trusted, one check for each question; those that failed first."""
     known, both, typical = why["case"]["known"], why["opinions"], why["precedent"]
     few = known["n"] < FEW_KNOWN * known["of"] or typical["percentile"] is None
-    count = f"{known['n']} of {known['of']} findings known"
     found = []
     if typical["percentile"] is not None and not typical["adequate"]:
-        found.append(Check(False, NO_PRECEDENT))
+        found.append(Check(False, gettext(NO_PRECEDENT)))
     elif not few:
-        found.append(Check(True, "Adequate precedent"))
+        found.append(Check(True, gettext("Adequate precedent")))
     if both is not None:
         apart = both["disagreement"]
-        text = f"Similar patients and risk factors differ by {100 * apart:.0f} points (limit: {100 * DIFFER:.0f})"
+        text = gettext(
+            "Similar patients and risk factors differ by {points} points (limit: {limit})",
+            points=f"{100 * apart:.0f}",
+            limit=f"{100 * DIFFER:.0f}",
+        )
         found.append(Check(apart < DIFFER, text))
     found.append(_width(why))
     n = len(warnings(why))
-    found.append(Check(n == 0, "No warnings" if n == 0 else f"{n} warning{'s' * (n > 1)}"))
-    found.append(Check(not few, f"Only {count}" if few else sentence(count)))
+    found.append(Check(n == 0, gettext("No warnings") if n == 0 else ngettext("{n} warning", "{n} warnings", n)))
+    if few:
+        text = gettext("Only {n} of {of} findings known", n=known["n"], of=known["of"])
+    else:
+        text = gettext("{n} of {of} findings known", n=known["n"], of=known["of"])
+    found.append(Check(not few, text))
     if not why["about"].get("converged", True):
-        found.append(Check(False, "Uncertain importances"))
+        found.append(Check(False, gettext("Uncertain importances")))
     return sorted(found, key=lambda check: check.passed)
 
 
@@ -372,63 +476,79 @@ def _width(why: JSONMapping) -> Check:
     if is_number(why):
         low, high = said["population_interval"]
         part = (said["interval"][1] - said["interval"][0]) / (high - low) if high > low else 1.0
-        return Check(part < 1.0, f"Interval {100 * part:.0f}% as wide as that of all patients (limit: 100%)")
+        text = gettext(
+            "Interval {part} as wide as that of all patients (limit: {limit})",
+            part=language.percent(f"{100 * part:.0f}"),
+            limit=language.percent("100"),
+        )
+        return Check(part < 1.0, text)
     low, high = said["intervals"][focus(why)]
-    wide = high - low > WIDE
-    return Check(
-        not wide,
-        f"{'Wide interval' if wide else 'Interval'}: {100 * (high - low):.0f} points (limit: {100 * WIDE:.0f})",
-    )
+    figures = {"points": f"{100 * (high - low):.0f}", "limit": f"{100 * WIDE:.0f}"}
+    if high - low > WIDE:
+        return Check(False, gettext("Wide interval: {points} points (limit: {limit})", **figures))
+    return Check(True, gettext("Interval: {points} points (limit: {limit})", **figures))
 
 
 def verdict(why: JSONMapping) -> str:
     """The checks in a few words."""
     found = checks(why)
     failed = sum(not check.passed for check in found)
-    return f"{failed} of {len(found)} checks failed" if failed else f"All {len(found)} checks passed"
+    if failed:
+        return ngettext("{n} of {of} checks failed", "{n} of {of} checks failed", failed, of=len(found))
+    return ngettext("All {n} checks passed", "All {n} checks passed", len(found))
 
 
 def precedent(why: JSONMapping) -> str:
     """How the case compares with the past patients as a whole."""
     found, known = why["precedent"], why["case"]["known"]
     if found["percentile"] is None:
-        return (
-            f"{NO_PRECEDENT}: too little is known, {known['n']} of {known['of']} features. Do not rely on the answer."
+        return gettext(
+            "No adequate precedent: too little is known, {n} of {of} features. Do not rely on the answer.",
+            n=known["n"],
+            of=known["of"],
         )
     share, limit = percent(found["percentile"]), percent(found["quantile"])
     if not found["adequate"]:
-        return (
-            f"{NO_PRECEDENT}: only {share} of past patients are as unusual as this one (limit: {limit}). Do not rely "
-            f"on the answer."
+        return gettext(
+            "No adequate precedent: only {share} of past patients are as unusual as this one (limit: {limit}). "
+            "Do not rely on the answer.",
+            share=share,
+            limit=limit,
         )
-    return f"Precedent: {share} of past patients are at least as unusual as this one (limit: {limit})."
+    return gettext(
+        "Precedent: {share} of past patients are at least as unusual as this one (limit: {limit}).",
+        share=share,
+        limit=limit,
+    )
 
 
 def stability(why: JSONMapping) -> str | None:
     """Whether independent chains agree; None with a single chain."""
     overlap = why["stability"]["overlap"]
-    return None if overlap is None else f"Independent chains share {percent(overlap)} of the closest patients."
+    if overlap is None:
+        return None
+    return gettext("Independent chains share {share} of the closest patients.", share=percent(overlap))
 
 
 def error(why: JSONMapping) -> str | None:
     """The Monte Carlo error; None if the computation is exact."""
     found = why["prediction"]["error"]
-    return None if not found else f"Monte Carlo error: {100 * found:.1f} points."
+    return gettext("Monte Carlo error: {points} points.", points=decimal(f"{100 * found:.1f}")) if found else None
 
 
 def unexpected(why: JSONMapping, n: int = 3) -> str:
     """The values that are least expected given similar patients."""
     worst = sorted(why["features"], key=lambda feature: feature["explained"])[:n]
     texts = [f"{named_value(f, f['value'])} ({percent(f['explained'])})" for f in worst]
-    return f"Least expected values, given similar patients: {', '.join(texts)}."
+    return gettext("Least expected values, given similar patients: {values}.", values=", ".join(texts))
 
 
 def caveats(why: JSONMapping) -> list[str]:
     """Details of the checks, and the limits of every answer."""
     found = [precedent(why), opinions(why), unexpected(why), stability(why), error(why)]
     limits = (
-        "Similarity and points describe the past patients; they are not causes.",
-        "The answer holds for patients from the same place and time as the past ones.",
+        gettext("Similarity and points describe the past patients; they are not causes."),
+        gettext("The answer holds for patients from the same place and time as the past ones."),
     )
     return [text for text in (*found, *limits) if text]
 
@@ -455,17 +575,18 @@ def steps(why: JSONMapping, most: int = MOST_POINTS) -> tuple[Step, ...]:
     shown = []
     for part in parts[:most]:
         feature = features[part["feature"]]
-        shown.append(Step(called(feature), part["value"], part["points"], named_value(feature, part["value"])))
+        text = named_value(feature, part["value"])
+        shown.append(Step(called(feature), stored_value(part["value"]), part["points"], text))
     rest = parts[most:]
     if rest:
-        text = f"{len(rest)} other finding{'s' * (len(rest) > 1)}"
+        text = ngettext("{n} other finding", "{n} other findings", len(rest))
         shown.append(Step("", text, sum(part["points"] for part in rest), text))
     return tuple(shown)
 
 
 def step_points(why: JSONMapping, value: float) -> str:
     """Points of a finding: percentage points, or units of the outcome where it is a number."""
-    return f"{value:+.3g}".replace("-", "−") if is_number(why) else signed(value)
+    return decimal(f"{value:+.3g}".replace("-", "−")) if is_number(why) else signed(value)
 
 
 def ends(why: JSONMapping) -> tuple[str, str]:

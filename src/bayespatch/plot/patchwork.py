@@ -58,7 +58,7 @@ def patchwork(explanation: Explanation | JSONMapping, ax: Axes | None = None) ->
     for text in notes:
         y = pen.row(0, y, text, weight="bold", color=pen.inks.warning)
     _draw_groups(pen, groups, top)
-    _draw_steps(pen, steps, top, words.quantity(why))
+    _draw_steps(pen, steps, top, words.raises(why))
     y = middle + 0.06
     for text in foot:
         y = pen.row(0, y, text)
@@ -199,10 +199,10 @@ def _draw_groups(pen: _Pen, rows: Sequence[_GroupRow], y: float) -> None:
         y = pen.row(_BAR + 0.5, y, row.text)
 
 
-def _draw_steps(pen: _Pen, rows: Sequence[_StepRow], y: float, quantity: str) -> None:
+def _draw_steps(pen: _Pen, rows: Sequence[_StepRow], y: float, title: str) -> None:
     if not rows:
         return
-    pen.write(_MIDDLE, y + 0.1, f"What raises or lowers the {quantity}", weight="bold", size=9)
+    pen.write(_MIDDLE, y + 0.1, title, weight="bold", size=9)
     y += 0.28
     center = _WIDTH - _BAR - 0.5
     for row in rows:

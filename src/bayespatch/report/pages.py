@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol
 from bayespatch.explain import Explanation, html
 from bayespatch.explain.overview import Overview
 from bayespatch.explain.survival import SurvivalExplanation, headline
+from bayespatch.language import day
 from bayespatch.persistence.atomic import check_writable, refuse, replacing
 from bayespatch.types import JSONMapping
 
@@ -168,7 +169,7 @@ def _read(name: str) -> str:
 
 
 def _today() -> str:
-    return datetime.date.today().isoformat()
+    return day(datetime.date.today())
 
 
 def _write(path: Path, page: str) -> None:

@@ -13,8 +13,10 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from bayespatch.casebase.people import ROLES, Person
+from bayespatch.language import gettext, using
 from bayespatch.web import passwords, rendering
 from bayespatch.web.guard import address_in
+from bayespatch.web.languages import language_of
 from bayespatch.web.refusals import Refusal, refusal_of
 from bayespatch.web.second_factor import passed
 from bayespatch.web.service import LOCAL, Service
@@ -77,10 +79,19 @@ class Ask:
             "sign_in": self.service.settings.sign_in,
             "csrf": self.csrf,
             "here": self.request.url.path,
+            "onward_here": self._onward_here(),
             "roles": ROLES,
             "single_sign_on": self.service.single_sign_on,
         }
-        return rendering.render(template, **frame, **content)
+        with using(language_of(self.request)):
+            return rendering.render(template, **{**frame, **content})
+
+    def _onward_here(self) -> str:
+        """Where the browser goes once another language was chosen on this page."""
+        if self.request.method != "GET":
+            return "/"
+        query = self.request.url.query
+        return f"{self.request.url.path}?{query}" if query else self.request.url.path
 
     async def unconfirmed(self, what: str) -> Response | None:
         """None where the form has the person's password; otherwise the page that asks for it, with the same form.
@@ -99,7 +110,7 @@ class Ask:
         if password:
             if await verify_password(self.service, self.request, self.by, password) is not None:
                 return None
-            problem = "This is not your password."
+            problem = gettext("This is not your password.")
         fields = [(name, value) for name, value in self.form.multi_items() if name != "own_password"]
         return self.page("confirm.html", 422, what=what, fields=fields, problem=problem, provider=False)
 
@@ -182,6 +193,10 @@ def page_route(path: str, methods: str, endpoint: Endpoint, role: str | None) ->
     """A page that people of at least this role may see; None: everybody."""
 
     async def answer(request: Request) -> Response:
+        with using(language_of(request)):
+            return await answer_in_language(request)
+
+    async def answer_in_language(request: Request) -> Response:
         service: Service = request.app.state.service
         request.state.route = path
         person, session = await person_of(service, request)
@@ -244,7 +259,7 @@ def _parse_form(body: bytes) -> FormData:
 
 def _refusing(ask: Ask) -> Callable[[Refusal], Response]:
     def page(refusal: Refusal) -> Response:
-        text = ask.render("refusal.html", refusal=refusal)
+        text = ask.render("refusal.html", refusal=refusal, onward_here="/")
         return HTMLResponse(text, refusal.status, refusal.headers)
 
     return page

@@ -49,23 +49,23 @@ def _opinions(before: Data | None, after: Data | None, name: str) -> list[dict[s
     """Each opinion before and after; as the pool is a weighted mean, its points add up to the shift of the answer."""
     if before is None or after is None:
         return []
-    parts = (("Similar patients", "precedents", 1.0 - after["weight"]), ("Risk factors", "additive", after["weight"]))
+    parts = (("precedents", 1.0 - after["weight"]), ("additive", after["weight"]))
     return [
         {
-            "name": title,
+            "name": key,
             "before": before[key][name],
             "after": after[key][name],
             "shift": after[key][name] - before[key][name],
             "moved": share * (after[key][name] - before[key][name]),
         }
-        for title, key, share in parts
+        for key, share in parts
     ]
 
 
 def _closest(before: Any, after: Any) -> dict[str, list[str]]:
     one, other = [part["id"] for part in before], [part["id"] for part in after]
     return {
-        "Unchanged": [id for id in one if id in other],
-        "Removed": [id for id in one if id not in other],
-        "Added": [id for id in other if id not in one],
+        "unchanged": [id for id in one if id in other],
+        "removed": [id for id in one if id not in other],
+        "added": [id for id in other if id not in one],
     }

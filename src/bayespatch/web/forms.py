@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from bayespatch import language
 from bayespatch.dictionary import Dictionary, DictionaryError, Entry, Value
+from bayespatch.language import decimal, gettext, stored_text, stored_value
 
 MOST_BUTTONS = 4  # choices that are shown as buttons; more are a list
 NOT_KNOWN = ""  # how it stands in the form
@@ -30,7 +33,8 @@ class Field:
     ----------
     name, key : str
         The column, and what its value is called in the form.
-    label, unit, hint : str
+    label, unit, hint, usual : str
+        `hint` has the usual range in words, `usual` in figures.
     kind : {"buttons", "list", "number", "text"}
     choices : tuple of Choice
     value : str
@@ -44,6 +48,7 @@ class Field:
     label: str
     unit: str
     hint: str
+    usual: str
     kind: str
     choices: tuple[Choice, ...]
     value: str = NOT_KNOWN
@@ -61,23 +66,24 @@ def fields(dictionary: Dictionary, filled: Mapping[str, str], problems: Mapping[
 
 
 def _field(entry: Entry, value: str, problem: str) -> Field:
-    choices = tuple(Choice(_key(level), label) for level, label in entry.levels)
+    choices = tuple(Choice(_key(level), stored_value(label)) for level, label in entry.levels)
     if entry.kind == "boolean" and not choices:
-        choices = (Choice("true", "yes"), Choice("false", "no"))
+        choices = (Choice("true", stored_value("yes")), Choice("false", stored_value("no")))
     kind = "number" if entry.kind == "number" else "text"
     if choices:
         short = len(choices) <= MOST_BUTTONS and all(len(choice.label) <= 24 for choice in choices)
         kind = "buttons" if short else "list"
-    hint = ""
+    hint = usual = ""
     if entry.usual is not None and kind == "number":
-        hint = f"usually {entry.usual[0]:g} to {entry.usual[1]:g}"
+        low, high = (decimal(f"{end:g}") for end in entry.usual)
+        hint, usual = gettext("usually {low} to {high}", low=low, high=high), f"{low}–{high}"
     label = entry.label or entry.name
-    return Field(entry.name, key_of(entry.name), label, entry.unit, hint, kind, choices, value, problem)
+    return Field(entry.name, key_of(entry.name), label, entry.unit, hint, usual, kind, choices, value, problem)
 
 
 def filled(dictionary: Dictionary, values: Mapping[str, Value]) -> dict[str, str]:
-    """Values as they stand in the form."""
-    return {name: _key(values.get(name)) for name in dictionary.names}
+    """Values as the form shows them."""
+    return {name: _shown(entry, values.get(name)) for name, entry in dictionary.entries.items()}
 
 
 def sent(dictionary: Dictionary, form: Mapping[str, Any], prefix: str = "v") -> dict[str, str]:
@@ -104,17 +110,37 @@ def read(dictionary: Dictionary, said: Mapping[str, str]) -> tuple[dict[str, Val
     values: dict[str, Value] = {}
     problems: dict[str, str] = {}
     for name, entry in dictionary.entries.items():
+        if entry.kind == "number" and not entry.levels and is_ambiguous(said.get(name, NOT_KNOWN)):
+            problems[name] = gettext("{value} is ambiguous; write it without a thousands separator", value=said[name])
+            continue
         try:
             values[name] = entry.check(_value(entry, said.get(name, NOT_KNOWN)))
         except DictionaryError as error:
-            problems[name] = str(error).removeprefix(f"column {name!r}: ")
+            problems[name] = stored_text(str(error).removeprefix(f"column {name!r}: "))
     return values, problems
+
+
+def _shown(entry: Entry, value: Value) -> str:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and not entry.levels
+    return decimal(_key(value)) if is_number else _key(value)
 
 
 def _key(value: Value) -> str:
     if value is None:
         return NOT_KNOWN
     return value if isinstance(value, str) else json.dumps(value)
+
+
+def is_ambiguous(text: str) -> bool:
+    """Whether a number may hold a separator of thousands, which could be taken for a decimal point.
+
+    Examples
+    --------
+    >>> is_ambiguous("1,234"), is_ambiguous("12,5"), is_ambiguous("1.234"), is_ambiguous("0,125")
+    (True, False, False, False)
+    """
+    group = re.escape(language.current().group)
+    return re.fullmatch(rf"-?[1-9]\d{{0,2}}({group}\d{{3}})+", text) is not None
 
 
 def _value(entry: Entry, said: str) -> Any:

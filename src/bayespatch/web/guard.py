@@ -16,10 +16,13 @@ import traceback
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from bayespatch.language import using
 from bayespatch.web import rendering
+from bayespatch.web.languages import language_of
 from bayespatch.web.refusals import API, HOOKS_PREFIX, Refusal, problem, refusal_of
 from bayespatch.web.service import Service
 
@@ -230,5 +233,7 @@ def respond(scope: Scope, refusal: Refusal) -> Response:
     page: Any = scope["state"].get("refuse")
     if page is not None:
         return page(refusal)
-    text = rendering.render("refusal.html", refusal=refusal, person=None, here="", csrf="", sign_in=True, roles=())
+    frame = {"person": None, "here": "", "onward_here": "/", "csrf": "", "sign_in": True, "roles": ()}
+    with using(language_of(Request(scope))):
+        text = rendering.render("refusal.html", refusal=refusal, **frame)
     return HTMLResponse(text, refusal.status, refusal.headers)

@@ -6,6 +6,7 @@ from argon2 import PasswordHasher
 from argon2.exceptions import InvalidHashError, VerificationError
 
 from bayespatch.casebase.people import People, Person
+from bayespatch.language import count, gettext, stored_text
 
 LEAST, MOST = 12, 1000  # characters
 GUESSES = 10  # powers of ten that a password must withstand
@@ -33,9 +34,9 @@ uncommon words.'
     from zxcvbn import zxcvbn  # reads its lists when it is imported
 
     if len(password) < LEAST:
-        return f"Use at least {LEAST} characters."
+        return gettext("Use at least {n} characters.", n=LEAST)
     if len(password) > MOST:
-        return f"Use at most {MOST} characters."
+        return gettext("Use at most {n} characters.", n=count(MOST))
     own = [name, *name.split(), "bayespatch"]
     rest = password
     for part in own:
@@ -46,9 +47,10 @@ uncommon words.'
     )
     if float(found["guesses_log10"]) >= GUESSES:
         return None
-    time = found["crack_times_display"]["offline_slow_hashing_1e4_per_second"]
-    why = f" {found['feedback']['warning']}" if found["feedback"]["warning"] else ""
-    return f"Someone could guess this password within {time}.{why} Use several uncommon words."
+    time = stored_text(found["crack_times_display"]["offline_slow_hashing_1e4_per_second"])
+    guessed = gettext("Someone could guess this password within {time}.", time=time)
+    why, advice = stored_text(found["feedback"]["warning"]), gettext("Use several uncommon words.")
+    return " ".join(text for text in (guessed, why, advice) if text)
 
 
 def hashed(password: str) -> str:

@@ -12,13 +12,32 @@ from starlette.responses import Response
 
 from bayespatch.casebase.errors import CaseBaseError, ConflictError, DatabaseError, NotFoundError, UnavailableError
 from bayespatch.dictionary import DictionaryError
+from bayespatch.language import gettext, to_translate
 from bayespatch.web.queue import RETRY, BusyError, LateError
 
 log = logging.getLogger("bayespatch.web")
 API = "/api/"
 HOOKS_PREFIX = "/cds-services"
 PROBLEM = "application/problem+json"
-_PLAIN = {404: "There is nothing at this address.", 405: "That cannot be done at this address."}
+_TITLES = {
+    400: to_translate("Invalid request"),
+    401: to_translate("Please sign in"),
+    403: to_translate("Not allowed"),
+    404: to_translate("Not found"),
+    405: to_translate("Not possible here"),
+    408: to_translate("The request took too long"),
+    409: to_translate("Conflict with the current state"),
+    413: to_translate("The request is too large"),
+    415: to_translate("Unknown format"),
+    422: to_translate("Please correct the input"),
+    429: to_translate("Too many requests"),
+    500: to_translate("Internal error"),
+    503: to_translate("Not available at the moment"),
+}
+_PLAIN = {
+    404: to_translate("There is nothing at this address."),
+    405: to_translate("This is not possible at this address."),
+}
 
 
 class Refusal(Exception):
@@ -30,8 +49,13 @@ class Refusal(Exception):
 
     @property
     def title(self) -> str:
-        """What the status is called."""
+        """What the status is called, for programs."""
         return HTTPStatus(self.status).phrase
+
+    @property
+    def heading(self) -> str:
+        """What the status is called on a page."""
+        return gettext(_TITLES[self.status]) if self.status in _TITLES else self.title
 
 
 def refusal_of(error: Exception) -> Refusal | None:

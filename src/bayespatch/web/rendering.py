@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
@@ -11,13 +12,14 @@ from urllib.parse import quote
 from markupsafe import Markup
 
 from bayespatch.explain import words
+from bayespatch.language import moment, to_translate
 from bayespatch.report import case_body, script, style, templates
 from bayespatch.web.service import CASES
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-FORGOTTEN = "A past case that was shown here has been forgotten since; its votes still count in the figures."
+FORGOTTEN = to_translate("A past case shown here was forgotten later; its votes still count in the figures.")
 
 
 @cache
@@ -27,7 +29,7 @@ def _environment() -> Environment:
     shared = templates()
     places = ("bayespatch.web", "bayespatch.report", "bayespatch.explain")
     found = shared.overlay(loader=ChoiceLoader([PackageLoader(place) for place in places]))
-    found.filters.update(shared.filters, time=time_text, quoted=quoted)
+    found.filters.update(shared.filters, time=time_text, quoted=quoted, capitalized=words.sentence)
     found.globals.update(shared.globals, words=words, case_link=CASES, static=static_address)
     return found
 
@@ -55,14 +57,14 @@ def presentable(why: dict[str, Any]) -> dict[str, Any]:
 
 
 def time_text(at: str | None) -> str:
-    """A time as a person reads it.
+    """A time as a person reads it in the current language.
 
     Examples
     --------
     >>> time_text("2026-11-15T22:48:42.710732Z")
     '2026-11-15 22:48'
     """
-    return "–" if at is None else at[:16].replace("T", " ")
+    return "–" if at is None else moment(datetime.fromisoformat(at))
 
 
 def quoted(text: str) -> str:

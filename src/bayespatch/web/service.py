@@ -26,6 +26,7 @@ from bayespatch.casebase.refit import Refit
 from bayespatch.casebase.retained import State
 from bayespatch.dictionary import Value
 from bayespatch.explain.overview import Overview
+from bayespatch.language import ENGLISH, to_translate, using
 from bayespatch.report import model_body
 from bayespatch.web.metrics import Metrics, monitoring_gauges, resident_bytes
 from bayespatch.web.queue import Queue
@@ -49,6 +50,12 @@ _BY_ADDRESS = (50, 10.0)  # the same from one address, which a whole hospital ma
 _ASKING = 4  # sign-ins that wait for the provider at once
 _PROVIDER_RATE = 120  # sign-ins at the provider that begin per minute, from one address
 _HASHES, _SIGN_INS = 2, 30  # passwords that are hashed at once, 64 MiB each, and those that may wait for it
+
+
+def _in_english(work: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    """The result of a function: what is stored or sent to programs is in one language, whoever asks for it."""
+    with using(ENGLISH):
+        return work(*args, **kwargs)
 
 
 @dataclass(frozen=True)
@@ -95,10 +102,10 @@ class Service:
         return None if self.provider is None else self.provider.settings
 
     async def do(self, work: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """The result of a function that waits for the database, called in a thread."""
+        """The result of a function that waits for the database, called in a thread; its texts are English."""
         if self._limiter is None:
             self._limiter = anyio.CapacityLimiter(_CONNECTIONS)
-        return await anyio.to_thread.run_sync(partial(work, *args, **kwargs), limiter=self._limiter)
+        return await anyio.to_thread.run_sync(partial(_in_english, work, *args, **kwargs), limiter=self._limiter)
 
     def close(self) -> None:
         """Let what has begun end, and give everything back."""
@@ -179,7 +186,7 @@ class Service:
         options = {"by": by, "to": to, "most": most, "patient": patient, "error": self.settings.error}
         return await self.queue.run(self.base.counterfactual, values, change, **options)
 
-    def report(self, person: Person) -> str | None:
+    def report(self, person: Person, language: str) -> str | None:
         """The report of the active model as a person may see it; None without a model. The first takes some seconds."""
         model = self.active()
         if model is None or model.sha256 is None:
@@ -194,7 +201,8 @@ class Service:
         shown = shown_overview(whole, self.base.definition, person)
         cases = sorted({int(case.id) for case in (*shown.influential, *shown.unusual)})
         self.base.record_report(model.version, cases, by=person.name)
-        return model_body(shown, case_link=CASES, intended_use=self.settings.intended_use)
+        with using(language):
+            return model_body(shown, case_link=CASES, intended_use=self.settings.intended_use)
 
     # Refits
 
@@ -215,7 +223,7 @@ class Service:
             raise NotFoundError("no refit is running that this server has begun")
         refit.cancel()
         with self._lock:
-            self.refit, self.refit_result = None, "The refit was cancelled; nothing has changed."
+            self.refit, self.refit_result = None, to_translate("The refit was canceled; nothing has changed.")
 
     def refit_state(self) -> RefitState:
         """Whether a refit runs, and how the last one ended."""

@@ -22,6 +22,7 @@ from joserfc.jwk import KeySet
 
 from bayespatch.casebase.identities import CONFIRM, Identity, SignIn
 from bayespatch.casebase.people import ROLES
+from bayespatch.language import to_translate
 from bayespatch.web.fetching import (
     Client,
     ProviderError,
@@ -40,10 +41,13 @@ _KEPT = 3600.0  # seconds for which what a provider says about itself is kept
 _KEYS_AGAIN = 60.0  # seconds after which keys are fetched again for a token with an unknown one
 
 
+_FAILED = to_translate("The sign-in failed. Try again.")
+
+
 class SignInError(Exception):
     """A sign-in at the provider failed; `reason` stands in the audit log, `public` on the page."""
 
-    def __init__(self, reason: str, public: str = "The sign-in failed. Try again.") -> None:
+    def __init__(self, reason: str, public: str = _FAILED) -> None:
         super().__init__(reason)
         self.reason, self.public = reason, public
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from bayespatch.casebase.people import VIEWER
+from bayespatch.language import gettext
 from bayespatch.web import passwords, second_factor
 from bayespatch.web.access import Ask, give_session, may_use_password, page_route, verify_password
 from bayespatch.web.refusals import Refusal
@@ -50,9 +51,9 @@ async def change_password(ask: Ask) -> Response:
     new = str(ask.form.get("password", ""))
     problem = passwords.complaint(new, ask.by)
     if problem is None and new != str(ask.form.get("again", "")):
-        problem = "The two new passwords differ."
+        problem = gettext("The two new passwords differ.")
     if problem is None and not await _own_password(ask):
-        problem = "This is not your password."
+        problem = gettext("This is not your password.")
     if problem is not None:
         return await _page(ask, 422, problem)
     kept = await ask.service.hashing.run(passwords.hashed, new)
@@ -65,7 +66,7 @@ async def change_password(ask: Ask) -> Response:
 async def end_session(ask: Ask) -> Response:
     """End one of one's sessions."""
     _check_sign_in(ask)
-    page = await ask.unconfirmed("End the session")
+    page = await ask.unconfirmed(gettext("End the session"))
     if page is not None:
         return page
     await ask.do(ask.base.people.end_session, ask.by, ask.text("session", 64))
@@ -79,18 +80,18 @@ async def change_factor(ask: Ask) -> Response:
     if action == "begin":
         return await _page(ask, secret=second_factor.new_secret())
     if action not in ("confirm", "remove"):
-        raise Refusal(422, "Choose what is to be changed.")
+        raise Refusal(422, "Choose what to change.")
     secret = ask.text("secret", 64)
     if action == "confirm" and not second_factor.is_secret(secret):
-        raise Refusal(422, "Set up the second factor from the beginning.")
+        raise Refusal(422, "Start setting up the second factor again.")
     if not await _own_password(ask):
-        return await _page(ask, 422, "This is not your password.", secret)
+        return await _page(ask, 422, gettext("This is not your password."), secret)
     if action == "remove":
         await ask.do(ask.base.people.remove_factor, ask.by, by=ask.by)
         return ask.go("/account")
     step = second_factor.step_of(secret, ask.text("code", 20))
     if step is None:
-        return await _page(ask, 422, "The code does not fit; check the time of your phone.", secret)
+        return await _page(ask, 422, gettext("The code is wrong. Check the time on your phone."), secret)
     codes = second_factor.recovery_codes()
     await ask.do(ask.base.people.set_factor, ask.by, secret, step, codes)
     return await _page(ask, codes=codes)

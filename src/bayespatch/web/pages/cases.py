@@ -11,6 +11,7 @@ from bayespatch.casebase.cases import OPEN, OPERATORS, PAST, STATES, Case, Condi
 from bayespatch.casebase.errors import CaseBaseError, NotFoundError
 from bayespatch.casebase.people import CLINICIAN, STEWARD, VIEWER
 from bayespatch.dictionary import DictionaryError
+from bayespatch.language import gettext, stored_text, stored_value
 from bayespatch.web import forms, rendering
 from bayespatch.web.access import Ask, page_number, page_route
 from bayespatch.web.refusals import Refusal, sentence
@@ -50,7 +51,7 @@ async def browse(ask: Ask) -> Response:
             limit=PER_PAGE,
         )
     except (CaseBaseError, DictionaryError) as error:
-        problem = sentence(error)
+        problem = stored_text(sentence(error))
     kept = {key: value for key, value in query.items() if key[:1] in "cow" and len(key) == 2 and value}
     kept |= {"state": state, "order": order, "down": "1" if descending else "0"}
 
@@ -71,10 +72,18 @@ async def browse(ask: Ask) -> Response:
         "number": number,
         "n_pages": 0 if found is None else max(1, -(-found.total // PER_PAGE)),
         "address": address,
-        "shown": {} if found is None else {case.id: shown_values(known, case, ask.person) for case in found.items},
-        "outcomes": {} if found is None else {case.id: shown_outcome(known, case, ask.person) for case in found.items},
+        "shown": {}
+        if found is None
+        else {case.id: _localized(shown_values(known, case, ask.person)) for case in found.items},
+        "outcomes": {}
+        if found is None
+        else {case.id: stored_value(shown_outcome(known, case, ask.person)) for case in found.items},
     }
     return ask.page("cases.html", 422 if problem else 200, **content)
+
+
+def _localized(texts: dict[str, str]) -> dict[str, str]:
+    return {name: stored_value(text) for name, text in texts.items()}
 
 
 async def find(ask: Ask) -> Response:
@@ -116,8 +125,8 @@ async def show(ask: Ask) -> Response:
             if why is not None:
                 content["why"] = rendering.explanation(why)
                 content["neighbor_of"] = await ask.do(ask.base.neighbor_of, number, by=ask.by)
-    content["shown"] = shown_values(known, case, ask.person)
-    content["outcome"] = shown_outcome(known, case, ask.person)
+    content["shown"] = _localized(shown_values(known, case, ask.person))
+    content["outcome"] = stored_value(shown_outcome(known, case, ask.person))
     return ask.page("one_case.html", **content)
 
 
@@ -157,7 +166,7 @@ async def forget(ask: Ask) -> Response:
     """Forget a patient."""
     if ask.text("sure") != "yes":
         raise Refusal(422, "Forgetting cannot be undone; confirm that you are sure.")
-    page = await ask.unconfirmed(f"Forget case #{ask.number()}")
+    page = await ask.unconfirmed(gettext("Forget case #{id}", id=ask.number()))
     if page is not None:
         return page
     done = await ask.do(ask.base.forget, ask.number(), ask.text("reason", 1000), by=ask.by)

@@ -16,6 +16,7 @@ from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.people import CLINICIAN
 from bayespatch.dictionary import Dictionary, Value
 from bayespatch.explain import words
+from bayespatch.language import gettext, stored_text
 from bayespatch.web import forms, rendering
 from bayespatch.web.access import Ask, page_route
 from bayespatch.web.changes import compare
@@ -111,7 +112,7 @@ async def answer(ask: Ask) -> Response:
         found = refusal_of(error)
         if found is None:
             raise
-        return JSONResponse({"detail": found.detail}, found.status, found.headers)
+        return JSONResponse({"detail": stored_text(found.detail)}, found.status, found.headers)
     html = ask.render("answer.html", **content)
     return JSONResponse({"html": html, "status": content["headline"], "problems": {}})
 
@@ -139,7 +140,7 @@ async def _counterfactual(ask: Ask, known: Definition, values: Values, patient: 
     dictionary = known.features
     chosen = [name for name, _, may in _choice(ask, known)["changeable"] if may]
     if not chosen:
-        return {"found": {"rows": [], "sentence": "No feature may change; choose at least one."}}
+        return {"found": {"rows": [], "sentence": gettext("No feature may change; choose at least one.")}}
     try:
         to = ask.text("to", 1000) or None
         _, found = await ask.service.counterfactual(values, ask.by, chosen, to=to, patient=patient or None)
@@ -147,13 +148,13 @@ async def _counterfactual(ask: Ask, known: Definition, values: Values, patient: 
         refusal = refusal_of(error)
         if refusal is None or refusal.status != 422:
             raise
-        return {"found": {"rows": [], "sentence": refusal.detail}}
+        return {"found": {"rows": [], "sentence": stored_text(refusal.detail)}}
     before, after = (found[when]["prediction"]["probabilities"] for when in ("before", "after"))
     filled = forms.filled(dictionary, found["values"])
     return {
         "found": {
             "reached": found["found"],
-            "sentence": found["sentences"][0],
+            "sentence": gettext("No change of the chosen features brings it closer."),
             "rows": [
                 {
                     "label": dictionary[name].label or name,

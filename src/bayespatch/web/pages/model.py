@@ -8,6 +8,7 @@ from starlette.responses import Response
 from bayespatch.casebase.drift import PERIODS
 from bayespatch.casebase.people import CLINICIAN, STEWARD, VIEWER
 from bayespatch.web.access import Ask, page_route
+from bayespatch.web.languages import language_of
 
 
 async def show(ask: Ask) -> Response:
@@ -16,7 +17,7 @@ async def show(ask: Ask) -> Response:
     every = every if every in PERIODS else "month"
     versions = await ask.do(ask.base.models)
     drift = await ask.do(ask.base.drift, by=ask.by, every=every) if ask.person.may(CLINICIAN) else []
-    report = await ask.service.queue.run(ask.service.report, ask.person)
+    report = await ask.service.queue.run(ask.service.report, ask.person, language_of(ask.request))
     return ask.page(
         "versions.html",
         versions=versions,

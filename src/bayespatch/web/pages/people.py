@@ -8,20 +8,22 @@ from starlette.responses import Response
 
 from bayespatch.casebase.audit import ACTIONS
 from bayespatch.casebase.people import STEWARD, VIEWER
+from bayespatch.language import gettext, languages, stored_text, stored_value, to_translate
 from bayespatch.web import passwords
 from bayespatch.web.access import Ask, give_session, local_path, page_route, take_session, verify_password
 from bayespatch.web.fetching import ProviderError
+from bayespatch.web.languages import remember
 from bayespatch.web.refusals import Refusal, refusal_of
 
-WRONG = "Name, password and code do not belong together."
+WRONG = to_translate("Name, password or code is wrong.")
 PER_PAGE = 100
 CHANGES = {
-    "role": "Make {name} a {role}",
-    "disable": "Disable the account of {name}",
-    "enable": "Enable the account of {name}",
-    "remove_factor": "Remove the second factor of {name}",
-    "unlink": "Unlink the single sign-on of {name}",
-    "withdraw": "Withdraw the invitation of {name}",
+    "role": to_translate("Change the role of {name} to {role}"),
+    "disable": to_translate("Disable the account of {name}"),
+    "enable": to_translate("Enable the account of {name}"),
+    "remove_factor": to_translate("Remove the second factor of {name}"),
+    "unlink": to_translate("Unlink the single sign-on of {name}"),
+    "withdraw": to_translate("Withdraw the invitation of {name}"),
 }
 
 
@@ -44,7 +46,7 @@ async def sign_in(ask: Ask) -> Response:
         raise Refusal(403, "Passwords are turned off here; use single sign-on.")
     person = await verify_password(ask.service, ask.request, name, password, ask.text("code", 40))
     if person is None:
-        return ask.page("sign_in.html", 401, onward=onward, problem=WRONG, name=name, sign_out_address=None)
+        return ask.page("sign_in.html", 401, onward=onward, problem=gettext(WRONG), name=name, sign_out_address=None)
     if ask.session:
         await ask.do(ask.base.people.sign_out, ask.session)
     secret = await ask.do(ask.base.people.sign_in, person.name)
@@ -92,7 +94,7 @@ async def join(ask: Ask) -> Response:
     password = str(ask.form.get("password", ""))
     problem = passwords.complaint(password, name)
     if problem is None and password != str(ask.form.get("again", "")):
-        problem = "The two passwords differ."
+        problem = gettext("The two passwords differ.")
     if problem is not None:
         return ask.page("join.html", 422, name=name, problem=problem)
     person = await ask.do(ask.base.people.accept, secret, await ask.service.hashing.run(passwords.hashed, password))
@@ -101,6 +103,16 @@ async def join(ask: Ask) -> Response:
     session = await ask.do(ask.base.people.sign_in, name)
     response = ask.go("/")
     give_session(ask.request, response, session)
+    return response
+
+
+async def choose_language(ask: Ask) -> Response:
+    """The language of the pages, for this browser."""
+    code = ask.text("language", 20)
+    if code not in languages():
+        raise Refusal(422, "Choose one of the languages at the end of the page.")
+    response = ask.go(local_path(ask.text("next", 2000)))
+    remember(ask.request, response, code)
     return response
 
 
@@ -120,7 +132,7 @@ async def invite(ask: Ask) -> Response:
     """A link for somebody new, or for a new password."""
     name = ask.text("name", 200)
     _check_links(ask)
-    page = await ask.unconfirmed(f"Make a link that lets {name} choose a password")
+    page = await ask.unconfirmed(gettext("Create a link with which {name} can choose a password", name=name))
     if page is not None:
         return page
     secret = await ask.do(ask.base.people.invite, name, ask.text("role"), by=ask.by)
@@ -132,8 +144,8 @@ async def change(ask: Ask) -> Response:
     """Another role; disable or enable an account; withdraw an invitation."""
     name, action = ask.text("name", 200), ask.text("action")
     if action not in CHANGES:
-        raise Refusal(422, "Choose what is to be changed.")
-    page = await ask.unconfirmed(CHANGES[action].format(name=name, role=ask.text("role")))
+        raise Refusal(422, "Choose what to change.")
+    page = await ask.unconfirmed(gettext(CHANGES[action], name=name, role=stored_value(ask.text("role"))))
     if page is not None:
         return page
     if action == "role":
@@ -160,7 +172,7 @@ async def new_token(ask: Ask) -> Response:
     """A token, shown once."""
     if not ask.service.settings.sign_in:
         raise Refusal(404, "Nobody signs in here, and programs need no token.")
-    page = await ask.unconfirmed("Make a token")
+    page = await ask.unconfirmed(gettext("Create a token"))
     if page is not None:
         return page
     days = ask.text("days")
@@ -207,7 +219,7 @@ async def audit(ask: Ask) -> Response:
             refusal = refusal_of(error)
             if refusal is None:
                 raise
-            problem = refusal.detail
+            problem = stored_text(refusal.detail)
     return ask.page(
         "audit.html",
         entries=entries,
@@ -227,6 +239,7 @@ ROUTES = [
     page_route("/sign-out", "POST", sign_out, VIEWER),
     page_route("/join/{secret}", "GET", join_form, None),
     page_route("/join/{secret}", "POST", join, None),
+    page_route("/language", "POST", choose_language, None),
     page_route("/people", "GET", people, STEWARD),
     page_route("/people/invite", "POST", invite, STEWARD),
     page_route("/people/change", "POST", change, STEWARD),

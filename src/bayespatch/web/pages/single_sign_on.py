@@ -7,6 +7,7 @@ from starlette.responses import RedirectResponse, Response
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.identities import CONFIRM, LAUNCH, LINK, SIGN_IN, SignIn
 from bayespatch.casebase.people import VIEWER
+from bayespatch.language import gettext, stored_text, to_translate
 from bayespatch.web.access import Ask, give_session, is_secure, local_path, may_use_password, page_route
 from bayespatch.web.fetching import ProviderError
 from bayespatch.web.guard import address_in
@@ -17,7 +18,7 @@ from bayespatch.web.throttle import network_of
 CALLBACK = "/sign-in/provider/callback"
 _COOKIE, _SECURE_COOKIE = "bayespatch_provider", "__Host-bayespatch_provider"
 _MOST = 4000  # characters of a parameter that a provider sends
-_UNREACHABLE = "The provider cannot be reached at the moment. Try again later."
+_UNREACHABLE = to_translate("The provider cannot be reached at the moment. Try again later.")
 
 
 def _provider(ask: Ask) -> Provider:
@@ -110,20 +111,20 @@ async def _note(ask: Ask, reason: str) -> None:
 async def _failed(ask: Ask, reason: str, public: str, begun: SignIn | None) -> Response:
     await _note(ask, reason)
     onward = begun.onward if begun else "/"
-    return ask.page("sign_in.html", 401, onward=onward, problem=public, name="", sign_out_address=None)
+    return ask.page("sign_in.html", 401, onward=onward, problem=stored_text(public), name="", sign_out_address=None)
 
 
 async def change_link(ask: Ask) -> Response:
     """Link one's account to an identity at the provider, or unlink it."""
     action = ask.text("action")
     if action not in ("link", "unlink"):
-        raise Refusal(422, "Choose what is to be changed.")
-    page = await ask.unconfirmed("Link your account" if action == "link" else "Unlink your account")
+        raise Refusal(422, "Choose what to change.")
+    page = await ask.unconfirmed(gettext("Link your account") if action == "link" else gettext("Unlink your account"))
     if page is not None:
         return page
     if action == "unlink":
         if not may_use_password(ask.service, ask.person):
-            raise Refusal(409, "Without single sign-on you could not sign in any more.")
+            raise Refusal(409, "Without single sign-on you could no longer sign in.")
         await ask.do(ask.base.identities.unlink, ask.by, by=ask.by)
         return ask.go("/sign-in")
     address, browser = await _leave(ask, "/account", LINK, ask.by)

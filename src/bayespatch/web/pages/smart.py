@@ -7,6 +7,7 @@ from starlette.responses import RedirectResponse, Response
 from bayespatch import fhir
 from bayespatch.casebase.identities import LAUNCH as PURPOSE
 from bayespatch.casebase.people import CLINICIAN
+from bayespatch.language import to_translate
 from bayespatch.web import smart
 from bayespatch.web.access import Ask, page_route
 from bayespatch.web.cards import LAUNCH
@@ -19,8 +20,8 @@ from bayespatch.web.throttle import network_of
 
 CALLBACK = "/smart/callback"
 _MOST = 4000  # characters of a parameter
-_AGAIN = "Open the page from the patient's record again."
-_UNREACHABLE = "The record system cannot be reached at the moment. Try again later."
+_AGAIN = to_translate("Open the page from the patient's record again.")
+_UNREACHABLE = to_translate("The record system cannot be reached at the moment. Try again later.")
 
 
 def _systems(ask: Ask) -> RecordSystems:

@@ -9,6 +9,7 @@ from starlette.responses import Response
 from bayespatch.casebase.cases import Definition
 from bayespatch.casebase.consultations import WAITING
 from bayespatch.casebase.people import CLINICIAN
+from bayespatch.language import to_translate
 from bayespatch.web import rendering
 from bayespatch.web.access import Ask, page_number, page_route
 from bayespatch.web.refusals import Refusal
@@ -16,12 +17,12 @@ from bayespatch.web.refusals import Refusal
 PER_PAGE = 50
 CODES = {
     "": "",
-    "history": "the history says otherwise",
-    "finding": "a finding that the table does not hold",
-    "precedent": "the past cases are not like this one",
-    "value": "a value is doubtful",
-    "preference": "the patient's wish",
-    "other": "something else, as written below",
+    "history": to_translate("the patient's history suggests otherwise"),
+    "finding": to_translate("a finding that is not in the table"),
+    "precedent": to_translate("the past cases are not comparable"),
+    "value": to_translate("a value is doubtful"),
+    "preference": to_translate("the patient's wish"),
+    "other": to_translate("another reason, given below"),
 }
 
 

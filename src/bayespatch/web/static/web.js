@@ -40,17 +40,17 @@
       if (text && one.type !== "radio") one.setAttribute("aria-invalid", "true");
     });
     const count = Object.keys(problems).length;
-    if (count) outdate(`Correct ${count === 1 ? "the marked value" : `${count} marked values`}.`);
+    if (count) outdate(count === 1 ? notice.dataset.one : notice.dataset.many);
   }
 
   // An answer to other values than those in the form is dimmed, cannot be used, saved or printed.
   function outdate(reason) {
-    notice.textContent = reason ? `The answer below is out of date. ${reason}` : "";
+    notice.textContent = reason ? `${notice.dataset.notice} ${reason}` : "";
     notice.hidden = !reason;
     answer.inert = Boolean(reason);
     answer.classList.toggle("outdated", Boolean(reason));
     document.querySelectorAll('[data-print], [value="save"]').forEach((button) => { button.disabled = Boolean(reason); });
-    if (reason) glance.textContent = "Out of date";
+    if (reason) glance.textContent = notice.dataset.short;
   }
 
   // What was open in the answer stays open in the next one.
@@ -83,7 +83,7 @@
         later = setTimeout(ask, 2500);
       }
     } catch (error) {
-      if (error.name !== "AbortError") outdate("The server does not respond.");
+      if (error.name !== "AbortError") outdate(notice.dataset.silent);
     } finally {
       if (running === mine) answer.removeAttribute("aria-busy");
     }

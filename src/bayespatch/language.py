@@ -1,0 +1,283 @@
+"""The language of a page: its texts from gettext catalogs, its numbers and dates by the conventions of the locale.
+
+English is the default, and needs no catalog and no other package. `using` chooses another language for a block of code;
+`gettext` and its relatives then translate. Texts that were written in English earlier and stored, such as the warnings
+of an explanation, are translated by `stored_text` when they are shown.
+"""
+
+from __future__ import annotations
+
+import gettext as catalogs
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from functools import cache, cached_property
+from importlib.resources import as_file, files
+from importlib.resources.abc import Traversable
+
+ENGLISH = "en"
+DOMAIN = "bayespatch"
+VALUE, MESSAGE = "value", "message"  # contexts of texts that are data: values of a case, and messages
+_CONTEXT_END = "\x04"  # between context and text in a catalog, as GNU gettext has it
+_NUMBER = re.compile(r"(?<![\w.,])(-?\d+)\.(\d+)(?![\w,]|\.\d)")
+_RANGE = re.compile(r"(?<=\d) to (?=-?\d)")
+
+
+@dataclass(frozen=True)
+class Language:
+    """A language with its catalog and its symbols.
+
+    Attributes
+    ----------
+    code : str
+        As in ``<html lang>``.
+    name : str
+        In the language itself.
+    decimal, group : str
+        Symbols in a number.
+    percent : str
+        What follows a number of percents.
+    texts : gettext translations
+    """
+
+    code: str
+    name: str = "English"
+    decimal: str = "."
+    group: str = ","
+    percent: str = "%"
+    texts: catalogs.NullTranslations = field(default_factory=catalogs.NullTranslations)
+
+    @cached_property
+    def messages(self) -> list[tuple[re.Pattern[str], str]]:
+        """Patterns of the messages with placeholders, and their translations."""
+        return self._patterns(MESSAGE, ".+?")
+
+    @cached_property
+    def values(self) -> list[tuple[re.Pattern[str], str]]:
+        """The same of values of a case; their placeholders are numbers."""
+        return self._patterns(VALUE, r"-?\d[\d.]*(?:e[+-]?\d+)?")
+
+    def _patterns(self, context: str, part: str) -> list[tuple[re.Pattern[str], str]]:
+        """Patterns of the texts in a context, those with most fixed letters first."""
+        beginning = f"{context}{_CONTEXT_END}"
+        found = [
+            (text.removeprefix(beginning), translation)
+            for text, translation in getattr(self.texts, "_catalog", {}).items()
+            if isinstance(text, str) and text.startswith(beginning) and "{" in text
+        ]
+        found.sort(key=lambda pair: -len(re.sub(r"{\w+}", "", pair[0])))
+        return [(_pattern(text, part), translation) for text, translation in found]
+
+
+def _pattern(text: str, part: str = ".+?") -> re.Pattern[str]:
+    """What a text with placeholders looks like once they are filled in.
+
+    >>> _pattern("case {0} has {1} values").fullmatch("Case 7 has 3 values.").groups()
+    ('7', '3')
+    """
+    pieces = re.split(r"{(\w+)}", text.rstrip("."))
+    first = pieces[0][:1]
+    start = f"[{first.lower()}{first.upper()}]" if first.isalpha() else re.escape(first)
+    named = (f"(?P<p{piece}>{part})" if k % 2 else re.escape(piece) for k, piece in enumerate(["", *pieces[1:]], 0))
+    return re.compile(f"{start}{re.escape(pieces[0][1:])}{''.join(named)}\\.?", re.DOTALL)
+
+
+def _translated(text: str, patterns: list[tuple[re.Pattern[str], str]]) -> str | None:
+    """The translation of the first pattern that a text has; None: it has none of them."""
+    for pattern, translation in patterns:
+        match = pattern.fullmatch(text)
+        if match:
+            values = {f"{{{name[1:]}}}": _stored_part(part) for name, part in match.groupdict().items()}
+            return "".join(values.get(part, part) for part in re.split(r"({\w+})", translation))
+    return None
+
+
+_english = Language(ENGLISH)
+_current: ContextVar[Language] = ContextVar("language", default=_english)
+
+
+@cache
+def languages() -> dict[str, Language]:
+    """All languages by their code: English, and those that have a compiled catalog.
+
+    Examples
+    --------
+    >>> list(languages())[0], languages()["de"].name
+    ('en', 'Deutsch')
+    """
+    folder = files("bayespatch").joinpath("locale")
+    codes = sorted(path.name for path in folder.iterdir() if _catalog_of(path.name).is_file())
+    return {ENGLISH: _english, **{code: _loaded(code) for code in codes}}
+
+
+def _catalog_of(code: str) -> Traversable:
+    return files("bayespatch").joinpath("locale", code, "LC_MESSAGES", f"{DOMAIN}.mo")
+
+
+def _loaded(code: str) -> Language:
+    from babel import Locale
+    from babel.numbers import format_percent, get_decimal_symbol, get_group_symbol
+
+    with as_file(_catalog_of(code)) as path, open(path, "rb") as file:
+        texts = catalogs.GNUTranslations(file)
+    name = Locale.parse(code).get_language_name(code) or code
+    symbols = get_decimal_symbol(code), get_group_symbol(code), format_percent(0, locale=code).removeprefix("0")
+    return Language(code, name, *symbols, texts)
+
+
+def current() -> Language:
+    """The language that texts are translated into."""
+    return _current.get()
+
+
+@contextmanager
+def using(code: str) -> Iterator[None]:
+    r"""Translate into a language while a block of code runs.
+
+    Examples
+    --------
+    >>> with using("de"):
+    ...     percent("46"), decimal("1,234.5")
+    ('46\xa0%', '1.234,5')
+    """
+    before = _current.set(languages()[code])
+    try:
+        yield
+    finally:
+        _current.reset(before)
+
+
+def preferred(header: str) -> str:
+    """The language that an Accept-Language header prefers among `languages`; English where it names none of them.
+
+    Examples
+    --------
+    >>> preferred("de-AT,de;q=0.9,en;q=0.8"), preferred("fr, en;q=0.7, de;q=0.3"), preferred("fr"), preferred("de;q=x")
+    ('de', 'en', 'en', 'en')
+    """
+    found: list[tuple[float, int, str]] = []
+    for place, part in enumerate(header[:1000].split(",")):
+        name, _, weight = part.partition(";")
+        code = name.strip().partition("-")[0].lower()
+        known = re.fullmatch(r"\s*q\s*=\s*(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)\s*", weight) if weight else None
+        quality = float(known[1]) if known else 0.0 if weight else 1.0
+        if code in languages() and quality > 0.0:
+            found.append((-quality, place, code))
+    return min(found)[2] if found else ENGLISH
+
+
+# Texts
+
+
+def to_translate(text: str) -> str:
+    """The text as it is; it is in the catalogs, and is translated where it is shown."""
+    return text
+
+
+def gettext(text: str, /, **values: object) -> str:
+    """A text in the current language, with its placeholders filled in."""
+    return _filled(current().texts.gettext(text), values)
+
+
+def pgettext(context: str, text: str, /, **values: object) -> str:
+    """A text whose translation depends on where it stands, which `context` says."""
+    return _filled(current().texts.pgettext(context, text), values)
+
+
+def ngettext(one: str, many: str, n: int, /, **values: object) -> str:
+    """The text for a number of things; its placeholder ``n`` is the number.
+
+    Examples
+    --------
+    >>> ngettext("{n} case", "{n} cases", 1), ngettext("{n} case", "{n} cases", 1234)
+    ('1 case', '1,234 cases')
+    """
+    return _filled(current().texts.ngettext(one, many, n), {"n": count(n), **values})
+
+
+def _filled(text: str, values: dict[str, object]) -> str:
+    return text.format(**values) if values else text
+
+
+def stored_text(text: str) -> str:
+    """A message that was written in English, in the current language; as it is where no translation fits."""
+    language = current()
+    if language.code == ENGLISH:
+        return text
+    for plain in (text, text[:1].lower() + text[1:], text.rstrip("."), (text[:1].lower() + text[1:]).rstrip(".")):
+        found = language.texts.pgettext(MESSAGE, plain)
+        found = language.texts.gettext(plain) if found == plain and plain else found
+        if found != plain:
+            return _ended(found, text)
+    translation = _translated(text, language.messages)
+    return text if translation is None else _ended(translation, text)
+
+
+def _stored_part(text: str) -> str:
+    """What is filled into a message: a sentence of its own, or a value."""
+    translation = stored_text(text) if len(text.split()) > 2 else text
+    return stored_value(text) if translation == text else translation
+
+
+def _ended(translation: str, text: str) -> str:
+    """A translation with the capital letter and the final period of the text."""
+    first = translation[:1].upper() if text[:1].isupper() else translation[:1]
+    return f"{first}{translation[1:].rstrip('.')}{'.' * text.endswith('.')}"
+
+
+def stored_value(text: str) -> str:
+    """A value of a case as it was written in English: "yes", "not known" and numbers in the current language."""
+    language = current()
+    if language.code == ENGLISH:
+        return text
+    found = language.texts.pgettext(VALUE, text)
+    if found != text:
+        return found
+    translation = _translated(text, language.values)
+    if translation is not None:
+        return translation
+    text = re.sub(r"(?<=\d)%", language.percent, text)
+    text = _RANGE.sub(pgettext(VALUE, " to "), text)
+    return _NUMBER.sub(rf"\1{language.decimal}\2", text)
+
+
+# Numbers and dates
+
+
+def decimal(text: str) -> str:
+    """A number in English digits, with the symbols of the current language."""
+    language = current()
+    return text.translate(str.maketrans(".,", f"{language.decimal}{language.group}"))
+
+
+def count(n: int) -> str:
+    """A number of things."""
+    return decimal(f"{n:,}")
+
+
+def percent(digits: str) -> str:
+    """A number of percents."""
+    return f"{decimal(digits)}{current().percent}"
+
+
+def day(at: date) -> str:
+    """A date; see `moment`."""
+    code = current().code
+    if code == ENGLISH:
+        return at.isoformat()
+    from babel.dates import format_date
+
+    return format_date(at, "medium", locale=code)
+
+
+def moment(at: datetime) -> str:
+    """Date and time. English pages use ISO 8601, which Americans and Britons read alike."""
+    code = current().code
+    if code == ENGLISH:
+        return at.strftime("%Y-%m-%d %H:%M")
+    from babel.dates import format_time
+
+    return f"{day(at.date())}, {format_time(at, 'short', locale=code)}"

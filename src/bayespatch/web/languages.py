@@ -1,0 +1,23 @@
+"""Which language a page is in: the one that the person has chosen, otherwise what the browser prefers."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from bayespatch.language import languages, preferred
+
+COOKIE = "bayespatch_language"
+_SECONDS = 365 * 24 * 3600  # for which a browser keeps the choice
+
+
+def language_of(request: Request) -> str:
+    """The code of the language in which a request is answered."""
+    chosen = request.cookies.get(COOKIE, "")
+    return chosen if chosen in languages() else preferred(request.headers.get("accept-language", ""))
+
+
+def remember(request: Request, response: Response, code: str) -> None:
+    """Keep the chosen language in the browser. It is no secret, yet no script needs it."""
+    secure = request.url.scheme == "https"
+    response.set_cookie(COOKIE, code, max_age=_SECONDS, secure=secure, httponly=True, samesite="lax", path="/")
