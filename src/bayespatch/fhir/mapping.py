@@ -6,7 +6,6 @@ import collections.abc
 import os
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any
 
 from bayespatch.dictionary import Dictionary, Value
 from bayespatch.fhir.choose import MappedCase, Problem, choose
@@ -15,9 +14,10 @@ from bayespatch.fhir.extract import Candidate, Extractor
 from bayespatch.fhir.reading import Entry, entries
 from bayespatch.fhir.rules import Rules, read_rules
 from bayespatch.fhir.times import aware
+from bayespatch.types import JSONMapping
 from bayespatch.validation import closest
 
-Records = collections.abc.Mapping[str, Any] | collections.abc.Iterable[collections.abc.Mapping[str, Any] | Entry]
+Records = JSONMapping | collections.abc.Iterable[JSONMapping | Entry]
 
 
 @dataclass(frozen=True)

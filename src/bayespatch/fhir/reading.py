@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bayespatch.fhir.errors import FhirError, refuse, shown
 from bayespatch.fhir.resources import Resource
+from bayespatch.types import JSONMapping
 
 MOST_BYTES = 20_000_000  # of a bundle, or of a line of NDJSON
 MOST_RESOURCES = 20_000  # of one patient
@@ -86,7 +87,7 @@ def check_object(value: object, where: str) -> Resource:
     return value
 
 
-def labeled(resources: Mapping[str, Any], where: str) -> list[Entry]:
+def labeled(resources: JSONMapping, where: str) -> list[Entry]:
     """The resources and the entries of the bundles of an object, such as the prefetched data of CDS Hooks.
 
     Examples
@@ -101,7 +102,7 @@ def labeled(resources: Mapping[str, Any], where: str) -> list[Entry]:
     ]
 
 
-def next_page(bundle: Mapping[str, Any]) -> str | None:
+def next_page(bundle: JSONMapping) -> str | None:
     """The address of the next page of a search; None on the last one.
 
     Examples
@@ -116,7 +117,7 @@ def next_page(bundle: Mapping[str, Any]) -> str | None:
     return None
 
 
-def entries(data: Mapping[str, Any] | Iterable[Mapping[str, Any] | Entry]) -> list[Entry]:
+def entries(data: JSONMapping | Iterable[JSONMapping | Entry]) -> list[Entry]:
     """The resources of a bundle, or of several bundles and resources."""
     if isinstance(data, Mapping) or not isinstance(data, Iterable) or isinstance(data, str | bytes):
         check_depth(data, "Bundle")

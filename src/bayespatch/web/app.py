@@ -10,7 +10,6 @@ import warnings
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -21,6 +20,7 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import BaseRoute, Mount, Route
 
 from bayespatch.casebase.people import CLINICIAN
+from bayespatch.types import Parameters
 from bayespatch.version import __version__
 from bayespatch.web import access, api, cds_hooks, rendering
 from bayespatch.web.api.asking import PREFIX, bearer
@@ -157,7 +157,7 @@ def serve(settings: Settings) -> None:
     configure(settings.json_log)
     warnings.simplefilter("ignore")  # they name values; an explanation has them as warnings of its own
     trust(settings.proxies)
-    options: dict[str, Any] = {
+    options: Parameters = {
         "host": settings.host,
         "port": settings.port,
         "ssl_certfile": settings.certificate or None,

@@ -6,10 +6,11 @@ import hashlib
 import re
 import uuid
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from bayespatch.casebase.consultations import Consultation
 from bayespatch.explain import words
+from bayespatch.types import JSONObject
 from bayespatch.web.pages.worklist import CODES
 
 LAUNCH = "/smart/launch"
@@ -56,7 +57,7 @@ class Source(NamedTuple):
         return int.from_bytes(hashlib.sha256(self.address.encode()).digest()[:6])
 
 
-def card(source: Source, seen: Consultation, classes: Sequence[str], notes: Sequence[str]) -> dict[str, Any]:
+def card(source: Source, seen: Consultation, classes: Sequence[str], notes: Sequence[str]) -> JSONObject:
     """The card about a consultation.
 
     Parameters
@@ -92,7 +93,7 @@ def card(source: Source, seen: Consultation, classes: Sequence[str], notes: Sequ
     }
 
 
-def detail(why: dict[str, Any], notes: Sequence[str]) -> str:
+def detail(why: JSONObject, notes: Sequence[str]) -> str:
     """The probability with its interval, the groups in one sentence, and how far to trust it, as Markdown."""
     parts = [f"{words.headline(why)}.", groups(why), words.precedent(why), *words.warnings(why)]
     text = "\n\n".join(plain(part) for part in parts if part)
@@ -103,7 +104,7 @@ def detail(why: dict[str, Any], notes: Sequence[str]) -> str:
     return f"{text}\n\n{words.DISCLAIMER}."
 
 
-def groups(why: dict[str, Any]) -> str:
+def groups(why: JSONObject) -> str:
     """The groups of similar patients in one sentence; empty without groups."""
     found = [words.group(why, part) for part in why["groups"][:_MOST_GROUPS]]
     if not found:
@@ -111,9 +112,7 @@ def groups(why: dict[str, Any]) -> str:
     return f"Similar past patients: {words.listed(f'{members} ({had})' for members, had in found)}."
 
 
-def override_reasons(
-    source: Source, why: dict[str, Any], predicted: str, classes: Sequence[str]
-) -> list[dict[str, str]]:
+def override_reasons(source: Source, why: JSONObject, predicted: str, classes: Sequence[str]) -> list[dict[str, str]]:
     """The reasons for deciding otherwise; with more than two classes, for each of the others."""
     others = [(j, name) for j, name in enumerate(classes) if name != predicted]
     return [

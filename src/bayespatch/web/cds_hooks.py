@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 from pydantic import AwareDatetime, BaseModel, Field, ValidationError
 from starlette.requests import Request
@@ -17,6 +17,7 @@ from bayespatch.casebase.consultations import Consultation
 from bayespatch.casebase.errors import ConflictError, NotFoundError, PastCaseError
 from bayespatch.fhir.errors import refuse, shown
 from bayespatch.fhir.resources import codings
+from bayespatch.types import JSONObject
 from bayespatch.web.cards import CARD, SUGGESTION, Source, card
 from bayespatch.web.client_tokens import TokenError, check_token
 from bayespatch.web.pages.worklist import CODES
@@ -41,7 +42,7 @@ class Context(BaseModel):
     patientId: Id
     encounterId: Id | None = None
     selections: list[Text] = Field([], max_length=1000)
-    draftOrders: dict[str, Any] | None = None
+    draftOrders: JSONObject | None = None
 
 
 class Call(BaseModel):
@@ -50,7 +51,7 @@ class Call(BaseModel):
     hook: str
     hookInstance: Text
     context: Context
-    prefetch: dict[str, dict[str, Any] | None] = {}
+    prefetch: dict[str, JSONObject | None] = {}
 
 
 class Coding(BaseModel):
@@ -188,7 +189,7 @@ def _read(kind: type[Model], body: bytes) -> Model:
 # Hooks
 
 
-def _cards(service: Service, systems: RecordSystems, called: Call, by: str) -> list[dict[str, Any]]:
+def _cards(service: Service, systems: RecordSystems, called: Call, by: str) -> list[JSONObject]:
     """The card; none if the selected orders are not concerned, or the outcome is known already."""
     context, definition = called.context, service.base.definition
     if called.hook == ORDER_SELECT and not _concerned(systems, context):

@@ -9,8 +9,10 @@ import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
+
+from bayespatch.types import JSONMapping, JSONObject
 
 _SECONDS, _MOST_BYTES = 10.0, 1_000_000  # for an answer
 
@@ -24,7 +26,7 @@ class RefusedError(Exception):
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
+    def redirect_request(self, *_: object) -> None:
         """A provider that moves is an error: a code and a secret go to the stated address only."""
 
 
@@ -36,7 +38,7 @@ def fetch(
     form: Mapping[str, str] | None = None,
     headers: Mapping[str, str] | None = None,
     most_bytes: int = _MOST_BYTES,
-) -> dict[str, Any]:
+) -> JSONObject:
     """The JSON object at an address."""
     body = None if form is None else urlencode(form).encode()
     request = urllib.request.Request(address, body, {"Accept": "application/json", **(headers or {})})
@@ -70,7 +72,7 @@ def challenge(verifier: str) -> dict[str, str]:
     }
 
 
-def redeem(description: Mapping[str, Any], client: Client, code: str, verifier: str, redirect: str) -> dict[str, Any]:
+def redeem(description: JSONMapping, client: Client, code: str, verifier: str, redirect: str) -> JSONObject:
     """What the token endpoint of an authorization server gives for a code."""
     form = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect, "code_verifier": verifier}
     headers: dict[str, str] = {}

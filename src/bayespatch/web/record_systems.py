@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
@@ -17,6 +16,7 @@ from joserfc.jwk import KeySet
 from bayespatch import fhir
 from bayespatch.fhir.resources import Coding
 from bayespatch.fhir.rules import SYSTEMS
+from bayespatch.types import JSONMapping, JSONObject
 from bayespatch.web.fetching import Client as OAuthClient
 from bayespatch.web.fetching import is_protected, read_secret
 
@@ -153,19 +153,19 @@ def _coding(text: str) -> Coding:
     return Coding(SYSTEMS.get(system, system), code)
 
 
-def _beside(folder: Path, given: Mapping[str, Any], name: str) -> dict[str, Any]:
+def _beside(folder: Path, given: JSONMapping, name: str) -> JSONObject:
     """Settings with a file that is found beside their own."""
     file = given.get(name)
     return {**given, name: str(folder / file)} if isinstance(file, str) and file else dict(given)
 
 
-def _tables(value: object, name: str) -> list[Mapping[str, Any]]:
+def _tables(value: object, name: str) -> list[JSONMapping]:
     if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
         raise ValueError(f"{name} is not a list of tables; write [[{name}]]")
     return value
 
 
-def _made(kind: type[Kind], given: Mapping[str, Any], where: str) -> Kind:
+def _made(kind: type[Kind], given: JSONMapping, where: str) -> Kind:
     """A dataclass made of settings; those that are unknown, missing or no text are refused."""
     place = f"{where}." if where else ""
     known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]

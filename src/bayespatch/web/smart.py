@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote, urljoin, urlsplit
 
 from bayespatch import fhir
 from bayespatch.casebase.identities import SignIn
+from bayespatch.types import JSONObject
 from bayespatch.web.fetching import ProviderError, RefusedError, challenge, fetch, is_protected, redeem, with_query
 from bayespatch.web.record_systems import RecordSystems, Server
 
@@ -27,7 +28,7 @@ class Access(NamedTuple):
     patient: str
 
 
-def configuration(server: Server) -> dict[str, Any]:
+def configuration(server: Server) -> JSONObject:
     """What a FHIR server says about its authorization server."""
     found = fetch(f"{server.address}/.well-known/smart-configuration")
     for name in ("authorization_endpoint", "token_endpoint"):
@@ -93,7 +94,7 @@ def read_case(server: Server, granted: Access, mapping: fhir.Mapping) -> fhir.Ma
     return case
 
 
-def _pages(server: Server, granted: Access, address: str) -> Iterator[dict[str, Any]]:
+def _pages(server: Server, granted: Access, address: str) -> Iterator[JSONObject]:
     """A resource, or all pages of a search; the token goes to this FHIR server only."""
     headers = {**_FHIR, "Authorization": f"Bearer {granted.token}"}
     for _ in range(_MOST_PAGES):

@@ -6,8 +6,6 @@ Programs send a token (``Authorization: Bearer ...``). Errors are problem detail
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
@@ -15,6 +13,7 @@ from starlette.exceptions import HTTPException
 
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.dictionary import DictionaryError
+from bayespatch.types import JSONObject
 from bayespatch.version import __version__
 from bayespatch.web.api import cases, models, questions
 from bayespatch.web.api.asking import PREFIX
@@ -27,7 +26,7 @@ from bayespatch.web.service import Service
 class Interface(FastAPI):
     """The REST interface, whose description names tokens and problems."""
 
-    def openapi(self) -> dict[str, Any]:
+    def openapi(self) -> JSONObject:
         """The OpenAPI description."""
         if self.openapi_schema is None:
             schema = get_openapi(

@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 from bayespatch.casebase import CaseBase
 from bayespatch.casebase.cases import Definition
 from bayespatch.casebase.people import CLINICIAN, STEWARD, VIEWER, Person
+from bayespatch.types import JSONObject
 from bayespatch.web.refusals import API, PROBLEM, Refusal
 from bayespatch.web.service import LOCAL, Service
 
@@ -31,7 +32,7 @@ _TITLES = {
 _ALWAYS = (400, 401, 403, 413, 415, 422, 429, 503)
 
 
-def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def responses(*statuses: int) -> dict[int | str, JSONObject]:
     """The errors of a route for its OpenAPI description: those of all routes, and these."""
     content = {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {status: {"description": _TITLES[status], "content": content} for status in sorted({*_ALWAYS, *statuses})}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import Header, Path, Query
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,6 +13,7 @@ from bayespatch.casebase.consultations import Consultation, Decision
 from bayespatch.casebase.follow_up import Recording
 from bayespatch.casebase.models import ModelVersion
 from bayespatch.dictionary import Entry, Value
+from bayespatch.types import JSONObject
 
 LARGEST = 2**63 - 1
 
@@ -151,7 +152,7 @@ class Answer:
     """A prediction that is not stored; `explanation` is `Explanation.to_dict()`."""
 
     version: int
-    explanation: dict[str, Any]
+    explanation: JSONObject
 
 
 @dataclass(frozen=True)
@@ -159,7 +160,7 @@ class Different:
     """A change that is not stored: `Counterfactual.to_dict()` and the changed "values"."""
 
     version: int
-    counterfactual: dict[str, Any]
+    counterfactual: JSONObject
 
 
 @dataclass(frozen=True)
@@ -187,7 +188,7 @@ class ModelList:
 class DriftList:
     """One row for each period."""
 
-    items: list[dict[str, Any]]
+    items: list[JSONObject]
 
 
 @dataclass(frozen=True)
