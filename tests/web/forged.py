@@ -18,7 +18,23 @@ TEXTS = [
 ]
 VALUES_OF_JSON = [None, True, 0, -1, 3, 1e300, 10**30, "x", "\0", "\ud800", [], [[]], {}, {"a": {"b": []}}]
 NAMES = [
-    *("c0", "o0", "w0", "page", "state", "order", "down", "where", "offset", "limit", "case", "by", "before", "after"),
+    *(
+        "c0",
+        "o0",
+        "w0",
+        "page",
+        "risk",
+        "state",
+        "order",
+        "down",
+        "where",
+        "offset",
+        "limit",
+        "case",
+        "by",
+        "before",
+        "after",
+    ),
     *(
         "action",
         "from",

@@ -30,7 +30,7 @@ from sqlalchemy import Connection, func, select
 
 from bayespatch.casebase import models
 from bayespatch.casebase.cases import WITHDRAWN, Definition
-from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.errors import CaseBaseError, UnavailableError
 from bayespatch.casebase.tables import Row, cases, consultations, training
 from bayespatch.dictionary import Entry, Value
 from bayespatch.metrics import rate_interval
@@ -326,7 +326,7 @@ def monitor(connection: Connection, definition: Definition, days: int = DAYS) ->
         raise CaseBaseError(f"days={days!r} is not a number of days from 1 to 3650; pass one")
     model = models.active(connection)
     if model is None:
-        raise CaseBaseError("there is no active model to monitor; refit on the past cases, and promote the result")
+        raise UnavailableError("there is no active model to monitor; refit on the past cases, and promote the result")
     now = datetime.now(UTC)
     since = _text(now - timedelta(days=days))
     recent = _recent_values(connection, since)
