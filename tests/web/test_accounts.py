@@ -81,6 +81,39 @@ def test_a_pending_link_is_listed_and_withdrawn(served):
     assert served.browser().get(f"/join/{link}").status_code == 404
 
 
+def test_a_steward_cannot_take_over_an_account_unnoticed(clinic_on_both):
+    """With a link a steward signs in as somebody else; who it was stays visible, to the log and to the person."""
+    served = clinic_on_both()
+    doctor, steward = served.browser("clinician"), served.browser("steward")
+    page = steward.confirmed("/people/invite", name="clinician", role="clinician").text
+    link = re.search(r"/join/([\w-]+)", page)[1]
+    other = "violet kettle arrives northward"
+    assert served.browser().post(f"/join/{link}", data={"password": other, "again": other}).status_code == 303
+    assert doctor.get("/account").status_code == 303  # signed out
+    assert served.browser().post("/sign-in", data={"name": "clinician", "password": PASSWORD}).status_code == 401
+    back = served.base.people.invite("clinician", "clinician", by="steward")
+    doctor.post(f"/join/{back}", data={"password": PASSWORD, "again": PASSWORD})
+    text = doctor.get("/account").text
+    rows = re.findall(r"</th><td>([^<]+)</td><td>([^<]+)</td></tr>", text.partition("Changes to your account")[2])
+    assert [by for by, what in rows if what == "link for a new password"] == ["steward", "steward", "tester"]
+    assert [what for _, what in rows].count("password set with a link") == 3
+    assert "Changes to your account" in steward.get("/account").text
+    assert "clinician" not in steward.get("/account").text.partition("Changes to your account")[2]
+
+
+def test_changes_of_other_people_are_not_listed(served):
+    """Names that contain each other, or the wildcards of SQL."""
+    people = served.base.people
+    for name in ("Ann", "Ann%", 'Ann"', "An_"):
+        people.invite(name, "viewer", by="tester")
+    people.invite("Ann%", "viewer", by="steward")
+    assert [row.by for row in people.changes("Ann%")] == ["steward", "tester"]
+    for name in ("Ann", 'Ann"', "An_"):
+        assert [row.details["person"] for row in people.changes(name)] == [name]
+    assert people.changes("nobody") == []
+    assert len(people.changes("Ann%", most=1)) == 1
+
+
 # Passwords
 
 BREACHED = (

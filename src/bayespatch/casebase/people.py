@@ -7,17 +7,18 @@ salt is needed. Every change except the time of a session's last use writes an a
 from __future__ import annotations
 
 import hashlib
+import json
 import secrets
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from bayespatch.casebase.audit import Transaction, check_by, now
+from bayespatch.casebase.audit import LogEntry, Transaction, check_by, now
 from bayespatch.casebase.database import Database
 from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError
 from bayespatch.casebase.replay import digest
-from bayespatch.casebase.tables import Row, identities, invitations, recovery_codes, sessions, tokens, users
+from bayespatch.casebase.tables import Row, audit, identities, invitations, recovery_codes, sessions, tokens, users
 
 VIEWER, CLINICIAN, STEWARD = ROLES = ("viewer", "clinician", "steward")  # each includes the rights of those before it
 IDLE, ABSOLUTE = timedelta(minutes=30), timedelta(hours=12)  # session lifetime
@@ -26,6 +27,11 @@ PROVIDER_SEEN = timedelta(days=30)  # without a password, tokens work this long 
 CONFIRMED = timedelta(minutes=5)  # time for which credentials checked by a provider confirm an action
 _SEEN = timedelta(minutes=1)  # resolution of a session's time of last use
 SYSTEM = "bayespatch"
+# Actions of the log that change who can sign in to an account, and as what.
+CHANGES = (
+    *("invite", "accept", "password", "second factor", "token", "revoke", "link", "unlink"),
+    *("role", "disable", "enable"),
+)
 
 
 class Person(NamedTuple):
@@ -122,6 +128,20 @@ class People:
             transaction.execute(insert(invitations).values(**row))
             transaction.record("invite", person=name, role=role, known=there is not None, id=hash_of(secret)[:16])
         return secret
+
+    def changes(self, name: str, most: int = 20) -> list[LogEntry]:
+        """What was changed about a person's account, by whom and when, newest first."""
+        quoted = json.dumps(name, ensure_ascii=False)
+        wanted = select(audit).where(audit.c.action.in_(CHANGES), audit.c.details.contains(quoted, autoescape=True))
+        found = []
+        with self._database.reading() as connection:
+            for row in connection.execute(wanted.order_by(audit.c.number.desc())):
+                details = json.loads(row.details)
+                if details.get("person") == name:
+                    found.append(LogEntry(row.number, row.at, row.by, row.action, row.case_id, details, row.hash))
+                if len(found) == most:
+                    break
+        return found
 
     def invitations(self) -> list[Invitation]:
         """Invitations that can still be used, by name."""

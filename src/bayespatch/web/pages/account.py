@@ -10,6 +10,20 @@ from bayespatch.web import passwords, second_factor
 from bayespatch.web.access import Ask, give_session, may_use_password, page_route, verify_password
 from bayespatch.web.refusals import Refusal
 
+CHANGES = {  # actions of the audit log
+    "invite": "link for a new password",
+    "accept": "password set with a link",
+    "password": "password changed",
+    "second factor": "second factor changed or recovery code used",
+    "token": "token created",
+    "revoke": "token or link withdrawn",
+    "link": "linked to single sign-on",
+    "unlink": "unlinked from single sign-on",
+    "role": "role changed",
+    "disable": "account disabled",
+    "enable": "account enabled",
+}
+
 
 async def show(ask: Ask) -> Response:
     """Everything about one's account."""
@@ -31,6 +45,7 @@ async def _page(
         codes=codes or [],
         may_use_password=may_use_password(ask.service, ask.person),
         linked=await ask.do(ask.base.identities.of, ask.by),
+        changes=[(row.at, row.by, CHANGES[row.action]) for row in await ask.do(ask.base.people.changes, ask.by)],
     )
 
 
