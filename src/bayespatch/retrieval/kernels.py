@@ -218,9 +218,11 @@ def dot_by_chain(weights, scale, shares, at):
     """shares[c, at] = sum_d weights[d] scale[d] over the draws of chain c."""
     size = len(weights) // len(shares)
     for c in range(len(shares)):
+        # Slices, because an index that may be negative keeps a loop from being vectorised.
+        own, factor = weights[c * size : (c + 1) * size], scale[c * size : (c + 1) * size]
         total = np.float32(0.0)
-        for d in range(c * size, (c + 1) * size):
-            total += weights[d] * scale[d]
+        for d in range(len(own)):
+            total += own[d] * factor[d]
         shares[c, at] = total
 
 
