@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import betaincinv
 
-from bayespatch.calibrate import LOG_SLOPE_MEAN, LOG_SLOPE_SD, Calibration
+from bayespatch.calibrate import LOG_SLOPE_MEAN, LOG_SLOPE_SD, Calibration, effective_number
 
 
 def test_without_calibration_votes_are_probabilities():
@@ -149,7 +149,7 @@ def test_intervals_narrow_with_the_number_of_voters_and_hold_the_probability():
         p = calibration.apply(votes)
         width = []
         for n_voters in (2, 10, 200):
-            found = calibration.interval(votes, np.full((20, n_voters), 1.0 / n_voters), 0.9)
+            found = calibration.interval(votes, np.full(20, n_voters), 0.9)
             assert found.shape == (20, n_classes, 2)
             assert (found[..., 0] <= p + 1e-9).all()
             assert (p <= found[..., 1] + 1e-9).all()
@@ -160,12 +160,12 @@ def test_intervals_narrow_with_the_number_of_voters_and_hold_the_probability():
 def test_unequal_votes_count_as_fewer_voters():
     """Shares 1/2, 1/4 and 1/4 are worth 8/3 equal voters (Kish); a past case without a share is none."""
     shares, voters = np.array([[0.5, 0.25, 0.25, 0.0]]), 8 / 3
-    found = Calibration.none(2).interval(np.array([[0.4, 0.6]]), shares, 0.9)[0, 1]
+    found = Calibration.none(2).interval(np.array([[0.4, 0.6]]), effective_number(shares), 0.9)[0, 1]
     np.testing.assert_allclose(found, betaincinv(0.6 * voters + 0.5, 0.4 * voters + 0.5, [0.05, 0.95]))
 
 
 def test_unanimous_votes_are_within_their_interval():
-    found = Calibration.none(2).interval(np.array([[1.0, 0.0]]), np.full((1, 4), 0.25), 0.9)[0]
+    found = Calibration.none(2).interval(np.array([[1.0, 0.0]]), np.array([4.0]), 0.9)[0]
     assert found[0, 1] == pytest.approx(1.0, abs=1e-9)
     assert found[1, 0] == pytest.approx(0.0, abs=1e-9)
 
@@ -176,7 +176,7 @@ def test_intervals_hold_the_share_of_a_class_as_often_as_they_say():
     truth = rng.random(20_000)
     counts = rng.binomial(10, truth)
     votes = np.column_stack([1 - counts / 10, counts / 10])
-    found = Calibration.none(2).interval(votes, np.full((len(truth), 10), 0.1), 0.9)[:, 1]
+    found = Calibration.none(2).interval(votes, np.full(len(truth), 10.0), 0.9)[:, 1]
     covered = ((found[:, 0] <= truth) & (truth <= found[:, 1])).mean()
     # Under uniform shares Jeffreys' intervals for n = 10 cover 89 to 92 %; the Monte Carlo error is 0.2 points.
     assert 0.88 < covered < 0.93

@@ -164,35 +164,33 @@ class Calibration:
         per_log_slope = self.slope * p * (beyond - (p * beyond).sum(axis=1, keepdims=True))
         return np.hypot(of_votes, self.slope_error * per_log_slope), p
 
-    def interval(self, votes: AnyArray, shares: AnyArray, level: float) -> NDArray[np.float64]:
+    def interval(self, votes: AnyArray, n_voters: AnyArray, level: float) -> NDArray[np.float64]:
         """Intervals of the probabilities, (n, M, 2), from the number of voters.
 
-        Votes with shares s_b count as ``(sum s)^2 / sum s^2`` voters of equal weight (Kish). If these were a random
-        sample of all cases like this one, the share of a class among such cases would have a Beta distribution
-        (Jeffreys' prior). The ends of its central interval are calibrated like the votes themselves.
+        If the voters, of equal weight, were a random sample of all cases like this one, the share of a class among such
+        cases would have a Beta distribution (Jeffreys' prior). The ends of its central interval are calibrated like the
+        votes themselves.
 
         Parameters
         ----------
         votes : array of shape (n, M)
             Mean shares of the votes for each class.
-        shares : array of shape (n, S)
-            Mean shares of each past case in the votes.
+        n_voters : array of shape (n,)
+            How many voters of equal weight there are (`effective_number`).
         level : float
             Probability of the interval.
 
         Examples
         --------
-        >>> few, many = np.full((1, 4), 0.25), np.full((1, 100), 0.01)
-        >>> Calibration.none(2).interval(np.array([[0.75, 0.25]]), few, 0.9)[0, 0].round(2)
+        >>> Calibration.none(2).interval(np.array([[0.75, 0.25]]), np.array([4.0]), 0.9)[0, 0].round(2)
         array([0.35, 0.95])
-        >>> Calibration.none(2).interval(np.array([[0.75, 0.25]]), many, 0.9)[0, 0].round(2)
+        >>> Calibration.none(2).interval(np.array([[0.75, 0.25]]), np.array([100.0]), 0.9)[0, 0].round(2)
         array([0.67, 0.82])
         """
         v = np.asarray(votes, dtype=np.float64)
-        s = np.asarray(shares, dtype=np.float64)
-        n_voters = (s.sum(axis=1) ** 2 / np.maximum((s**2).sum(axis=1), _LEAST))[:, None]
+        n = np.asarray(n_voters, dtype=np.float64)[:, None]
         tails = np.array([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
-        a, b = v * n_voters + 0.5, (1.0 - v) * n_voters + 0.5
+        a, b = v * n + 0.5, (1.0 - v) * n + 0.5
         ends = betaincinv(a[..., None], b[..., None], tails)
         ends = np.stack([np.minimum(ends[..., 0], v), np.maximum(ends[..., 1], v)], axis=-1)
         # The votes with class m at an end of its interval, the others in proportion: (n, m, 2, M).
@@ -202,6 +200,18 @@ class Calibration:
         others = rest * (1.0 - ends)[..., None]
         p = self.apply(np.where(own, ends[..., None], others))
         return np.asarray(np.moveaxis(np.diagonal(p, axis1=1, axis2=3), -1, 1))
+
+
+def effective_number(shares: AnyArray) -> NDArray[np.float64]:
+    """How many voters of equal weight votes with these shares count as, (n,), from (n, S): ``(sum s)^2 / sum s^2``.
+
+    Examples
+    --------
+    >>> effective_number(np.array([[0.25, 0.25, 0.25, 0.25], [1.0, 0.0, 0.0, 0.0]]))
+    array([4., 1.])
+    """
+    s = np.asarray(shares, dtype=np.float64)
+    return np.asarray(s.sum(axis=1) ** 2 / np.maximum((s**2).sum(axis=1), _LEAST))
 
 
 def _best_log_slope(

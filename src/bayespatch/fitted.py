@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -29,7 +29,7 @@ from bayespatch.metrics import accuracy
 from bayespatch.model import HIDDEN, Data, Hyperparameters
 from bayespatch.pool import Pool
 from bayespatch.predict import ClosedForm, predict_batches, predict_cases
-from bayespatch.retrieval import LeftOut as RetrievalLeftOut
+from bayespatch.retrieval import PartitionedIndex, PastCases
 from bayespatch.sampling.diagnostics import Diagnostics
 from bayespatch.sampling.posterior import STORED_WITHOUT_CASES, Posterior
 from bayespatch.second_opinion import AdditiveMean, AdditiveScore, ClassOpinion, Opinion
@@ -42,6 +42,9 @@ Rows = NDArray[np.int64]
 
 # Past cases from which values are withheld, and draws of each chain that vote on them
 MOST_COMPARED, FEW_DRAWS = 300, 20
+# Cached properties that explanations use and that do not depend on the case
+_OF_ALL_CASES = ("importance", "subgroups", "familiarity", "loo_probabilities", "ranges", "sample_past", "_withheld")
+MOST_AROUND = 2000  # past cases that are fetched for an explanation, where all are elsewhere
 MOST_COUNTED = 300  # past cases on which votes are counted by `neighbor_totals` and `has_as_neighbor`
 
 
@@ -120,6 +123,11 @@ class Fitted(ABC):
         What was recorded for the past cases and is not compared.
     sample_weight : array of shape (n,), or None
         Weight of each row; None: once.
+    elsewhere : PartitionedIndex or None
+        All past cases, where they are too many for this process. The training table is then a random sample of them,
+        on which calibration and the second opinion rest; all past cases vote where they are.
+    rows : int array of shape (n,), or None
+        Which past cases the rows of the training table are, if they are a sample: rows of the whole table.
 
     Fields with the metadata `STORED_WITHOUT_CASES` hold totals over all rows. Only these may be stored in a model file
     that leaves out the past cases.
@@ -146,6 +154,8 @@ class Fitted(ABC):
     shown: Rows | None = None
     follow_up: FollowUp | None = None
     sample_weight: Array | None = None
+    elsewhere: PartitionedIndex | None = None
+    rows: Rows | None = None
 
     def __getstate__(self) -> JSONObject:
         # Pickles and copies carry what was learned, not what was cached.
@@ -180,12 +190,88 @@ class Fitted(ABC):
     @cached_property
     def past(self) -> Data:
         """The cases the model has learned from, with the parents that vote on them."""
+        if self.elsewhere is not None and self.rows is not None:
+            found = data_elsewhere(self.x, self.y, self.rows, self.schema, self.elsewhere, self.parents)
+            return found._replace(x=_at(self.x, self.cases), y=self.y[self.cases], own_parent=self.rows[self.cases])
         of_table = self.schema, self.n_classes, self.groups, self.sample_weight
         return past_data(self.x, self.y, self.parents, self.cases, *of_table)
+
+    @cached_property
+    def sample_past(self) -> Data:
+        """The same, but where all past cases are elsewhere, only those of the training table vote."""
+        if self.elsewhere is None:
+            return self.past
+        return past_data(self.x, self.y, self.cases, self.cases, self.schema, self.n_classes)
+
+    def around(self, case: Data, k: int = MOST_AROUND, n_threads: int = 1) -> Fitted:
+        """The model with the past cases that matter to a single case, `case`, as parents.
+
+        Where all past cases are elsewhere, the k with the largest shares of the votes are fetched and follow the
+        training table; all others still vote. Otherwise this is the model itself.
+        """
+        if self.elsewhere is None or self.rows is None:
+            return self
+        closed = ClosedForm.of(self.posterior, self.past)
+        rows = closed.largest(case.x, case.y, k, closed.left_out(case), n_threads).rows[0]
+        near, n = self.elsewhere.cases(rows), len(self.x)
+        names = tuple(map(str, rows.tolist())) if near.ids is None else tuple(near.ids)
+        found = replace(
+            self,
+            x=np.concatenate([self.x, near.x]),
+            values=np.concatenate([self.values, near.values]),
+            y=np.concatenate([self.y, near.y]),
+            ids=None if self.ids is None else (*self.ids, *names),
+            rows=np.concatenate([self.rows, rows]),
+            parents=n + np.arange(len(rows)),
+        )
+        found.__dict__.update({name: self.__dict__[name] for name in _OF_ALL_CASES if name in self.__dict__})
+        return found
+
+    def compute_once(self) -> None:
+        """Compute what the explanations of all cases have in common, so that `around` passes it on."""
+        for name in _OF_ALL_CASES:
+            getattr(self, name)
+
+    def number_of(self, row: int) -> int:
+        """Which past case a row of the training table is."""
+        return row if self.rows is None else int(self.rows[row])
+
+    def past_cases(self, numbers: Rows) -> PastCases:
+        """Some past cases by their rows, in the whole table where all past cases are elsewhere."""
+        if self.elsewhere is not None:
+            found = self.elsewhere.cases(numbers)
+            return found if self.ids is not None else found._replace(ids=None)
+        ids = None if self.ids is None else [self.ids[row] for row in numbers.tolist()]
+        return PastCases(self.x[numbers], self.y[numbers], self.values[numbers], ids)
+
+    def rows_named(self, name: str) -> Rows:
+        """Rows of the past cases of this name, in the whole table where all past cases are elsewhere."""
+        if self.elsewhere is not None:
+            return self.elsewhere.rows_named(name)
+        return np.flatnonzero([own == name for own in self.ids or ()])
+
+    @property
+    def n_voting(self) -> int:
+        """How many past cases vote."""
+        return len(self.parents) if self.elsewhere is None else self.elsewhere.n_cases
+
+    @property
+    def n_past_cases(self) -> int:
+        """How many past cases the model has learned from."""
+        return len(self.cases) if self.elsewhere is None else self.elsewhere.n_cases
+
+    def class_sizes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """How many past cases of each class vote, (M,), and how many there are."""
+        if self.elsewhere is not None:
+            return self.elsewhere.n_by_class, self.elsewhere.n_by_class
+        voting = np.bincount(self.y[self.parents], minlength=self.n_classes)
+        return voting, np.bincount(self.y, minlength=self.n_classes)
 
     @property
     def class_shares(self) -> Array:
         """How common the classes are among the cases that the model has learned from, (M,)."""
+        if self.elsewhere is not None:
+            return self.elsewhere.weight_by_class / self.elsewhere.total_weight
         weights = None if self.sample_weight is None else self.sample_weight[self.cases]
         sizes = np.bincount(self.y[self.cases], weights, self.n_classes)
         return np.asarray(sizes / max(sizes.sum(), np.finfo(np.float64).tiny))
@@ -212,11 +298,19 @@ class Fitted(ABC):
 
     def named(self, row: int) -> str:
         """Name of a row of the training table."""
-        return str(row) if self.ids is None else self.ids[row]
+        return str(self.number_of(row)) if self.ids is None else self.ids[row]
 
-    def may_be_shown(self, row: int) -> bool:
-        """Whether a row of the training table may be named or shown: only parents may, or those chosen among them."""
-        return bool(np.isin(row, self.may_show))
+    def name_of(self, number: int) -> str:
+        """Name of a past case by its row, in the whole table where all past cases are elsewhere."""
+        ids = self.past_cases(np.array([number])).ids
+        return str(number) if ids is None else ids[0]
+
+    def may_be_shown(self, number: int) -> bool:
+        """Whether a past case, by its row, may be named or shown: only parents may, or those chosen among them.
+
+        Where all past cases are elsewhere, its row is that of the whole table, and all may be shown.
+        """
+        return self.elsewhere is not None or bool(np.isin(number, self.may_show))
 
     @property
     def may_show(self) -> Rows:
@@ -224,7 +318,9 @@ class Fitted(ABC):
         return self.parents if self.shown is None else self.shown
 
     def place_of(self, row: int) -> int:
-        """Place of a row of the training table among the parents, -1 if it is none."""
+        """Place of a past case among the parents, -1 if it is none; where all are elsewhere, its row there."""
+        if self.elsewhere is not None:
+            return row
         places = np.flatnonzero(self.parents == row)
         return int(places[0]) if len(places) else -1
 
@@ -239,15 +335,21 @@ class Fitted(ABC):
         return {}
 
     def row_with(self, values: Array, id: str | None) -> int:
-        """Row of the training table with exactly these values, (P,), and this name; -1 if there is none.
+        """The past case with exactly these values, (P,), and this name; -1 if there is none.
 
         A case without a name matches only if a single past case has its values.
         """
-        same = np.all((self.values == values) | (np.isnan(self.values) & np.isnan(values)), axis=1)
-        rows = np.flatnonzero(same).tolist()
+        if self.elsewhere is not None:
+            rows = self.elsewhere.rows_with(values[None])[0].tolist()
+            ids = None if id is None else self.past_cases(np.array(rows, np.int64)).ids
+            names = list(map(str, rows)) if ids is None else ids
+        else:
+            same = np.all((self.values == values) | (np.isnan(self.values) & np.isnan(values)), axis=1)
+            rows = np.flatnonzero(same).tolist()
+            names = list(map(self.named, rows))
         if id is None:
             return rows[0] if len(rows) == 1 else -1
-        return next((row for row in rows if self.named(row) == id), -1)
+        return next((row for row, name in zip(rows, names, strict=True) if name == id), -1)
 
     # What is derived from the past cases
 
@@ -308,7 +410,7 @@ class Fitted(ABC):
             past = self.past
             rows = np.linspace(0, len(past.x) - 1, min(len(past.x), MOST_COMPARED)).round().astype(np.int64)
             closed = ClosedForm.of(self.posterior, past).thinned(FEW_DRAWS)
-            out = RetrievalLeftOut.members(closed.index, past.own_parent[rows], past.groups)
+            out = closed.left_out(past._replace(own_parent=past.own_parent[rows]))
             self._withheld[key] = np.sort(closed.familiarity(np.where(withheld, np.nan, past.x[rows]), out))
         return self._withheld[key]
 
@@ -374,7 +476,8 @@ class Fitted(ABC):
         if not self.votes_are_closed:
             return self.cases, self.posterior.z_mean[:, parent].astype(np.float64)
         past = self.past
-        own = past._replace(x=past.x_parents[[parent]], y=np.array([HIDDEN]), own_parent=np.array([parent]))
+        itself = parent if past.rows_of_parents is None else past.rows_of_parents[parent]
+        own = past._replace(x=past.x_parents[[parent]], y=np.array([HIDDEN]), own_parent=np.array([itself]))
         near = predict_cases(self.posterior, own, detail="shares", n_threads=n_threads).neighbors
         assert near is not None
         order = np.argsort(-near.share[0], kind="stable")[:MOST_COUNTED]
@@ -467,9 +570,9 @@ class FittedClasses(Fitted):
         precedents = self.calibration.apply(votes)
         return precedents if self.pool is None else self.pool.combine(self.opinion_on(X, values), precedents)
 
-    def intervals(self, X: TableLike, values: Array, votes: Array, shares: NDArray[np.float32], level: float) -> Array:
-        """Intervals of the probabilities, (n, M, 2), from votes and the shares of each parent in them, (n, S)."""
-        ends = self.calibration.interval(votes, shares, level)
+    def intervals(self, X: TableLike, values: Array, votes: Array, n_voters: Array, level: float) -> Array:
+        """Intervals of the probabilities, (n, M, 2), from votes and their effective numbers of voters, (n,)."""
+        ends = self.calibration.interval(votes, n_voters, level)
         if self.pool is None:
             return ends
         additive = self.opinion.predict_interval(values, level) if isinstance(self.opinion, AdditiveScore) else None
@@ -497,7 +600,7 @@ class FittedClasses(Fitted):
         opinion = self.opinion
         other = opinion if opinion is None or isinstance(opinion, AdditiveScore) else opinion.loo
         of_table = (self.values, self.y, self.cases, np.empty(0))
-        model = PooledModel(self.posterior, self.past, self.calibration, other, self.pool, *of_table)
+        model = PooledModel(self.posterior, self.sample_past, self.calibration, other, self.pool, *of_table)
         return model._replace(weights=self.sample_weight)
 
     def second_opinion_of_past(self, rows: Rows) -> OpinionOnCases | None:
@@ -628,7 +731,7 @@ class FittedNumbers(Fitted):
 
     def _pooled_model(self) -> PooledModel:
         of_table = (self.values, self.outcomes, self.cases, self.edges)
-        model = PooledModel(self.posterior, self.past, self.calibration, self.opinion, self.pool, *of_table)
+        model = PooledModel(self.posterior, self.sample_past, self.calibration, self.opinion, self.pool, *of_table)
         return model._replace(weights=self.sample_weight)
 
     def second_opinion_of_past(self, rows: Rows) -> OpinionOnCases | None:
@@ -657,6 +760,29 @@ def outcome_classes(outcomes: Array, edges: Array) -> Rows:
 def _at(x: Array, rows: Rows) -> Array:
     """Rows of a table; the table itself, and no copy, where these are all its rows in order."""
     return x if np.array_equal(rows, np.arange(len(x))) else x[rows]
+
+
+def data_elsewhere(
+    x: Array, y: Rows, rows: Rows, schema: Schema, elsewhere: PartitionedIndex, parents: Rows | None = None
+) -> Data:
+    """A sample of the past cases, given which they are; all past cases vote elsewhere.
+
+    `parents` are the rows of the sample whose own shares of the votes are to be known; None: all of them.
+    """
+    chosen = np.arange(len(x)) if parents is None else parents
+    return Data(
+        x=x,
+        y=y,
+        x_parents=_at(x, chosen),
+        y_parents=y[chosen],
+        n_values=schema.n_values,
+        n_classes=elsewhere.n_classes,
+        windows=schema.windows,
+        own_parent=rows,
+        nested=schema.nested,
+        elsewhere=elsewhere,
+        rows_of_parents=rows[chosen],
+    )
 
 
 def past_data(

@@ -21,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,7 @@ from scipy.special import expit, softmax
 
 from bayespatch.importances import Effects
 from bayespatch.model import Data, Model
-from bayespatch.retrieval import CaseIndex, LeftOut, Ranges, leave_one_out
+from bayespatch.retrieval import CaseIndex, LeaveOneOutScores, LeftOut, PartitionedIndex, Ranges, leave_one_out
 
 Array = NDArray[np.float64]
 
@@ -69,7 +69,7 @@ class LargeTable(NamedTuple):
 class NestedEffects:
     """From positions to log weights of comparisons, and from their gradients back."""
 
-    def __init__(self, effects: Effects, index: CaseIndex) -> None:
+    def __init__(self, effects: Effects, index: CaseIndex | PartitionedIndex) -> None:
         self.effects, self.index = effects, index
         self.unknown = np.isnan(index.reach)
         n_windows = np.bincount(index.columns[~self.unknown], minlength=effects.n_features)
@@ -128,7 +128,8 @@ class LeaveOneOutBatches:
     Parameters
     ----------
     data : Data
-        All past cases, as cases and as parents.
+        All past cases, as cases and as parents. Where they are elsewhere, some of them, drawn at random, as cases;
+        all others are the voters.
     model : Model
         Whose lam0 and lam say what agreement is worth.
     base : array of shape (M,)
@@ -166,39 +167,50 @@ class LeaveOneOutBatches:
         windows = [(window, *(data.nested[j] if data.nested else ())) for j, window in enumerate(data.windows.tolist())]
         self.data, self.model, self.base, self.class_weight = data, model, base, class_weight
         self.n_threads, self.engine, self.case_weight = n_threads, engine, case_weight
-        self.index = CaseIndex.build(data.x_parents, data.y_parents, data.n_classes, windows, weights=data.weights)
+        self.index: CaseIndex | PartitionedIndex
+        if data.elsewhere is None:
+            self.index = CaseIndex.build(data.x_parents, data.y_parents, data.n_classes, windows, weights=data.weights)
+        else:
+            assert isinstance(data.elsewhere, PartitionedIndex)
+            self.index = data.elsewhere
         self.effects = NestedEffects(Effects(model, data.n_values), self.index)
         self.weight = weights_of_cases(data.y, class_weight, case_weight)
         n_parents = max(np.finfo(np.float64).tiny, self.index.total_weight)
         # A class that has more of the parents than of the cases would be heard too often.
         self.heard = base / np.maximum(self.index.weight_by_class / n_parents, 0.5 / n_parents)
 
+    @property
+    def index_here(self) -> CaseIndex:
+        """The past cases, which are in this process."""
+        assert isinstance(self.index, CaseIndex)
+        return self.index
+
     @cached_property
     def _ranges(self) -> Ranges:
         """The codes that agree with each case."""
-        return self.index.ranges(self.data.x)
+        return self.index_here.ranges(self.data.x)
 
     def _ranges_of(self, rows: NDArray[np.int64]) -> Ranges:
         """The same for some of the cases; small tables look them up."""
         if len(self.data.x) > MOST_AT_ONCE:
-            return self.index.ranges(self.data.x[rows])
+            return self.index_here.ranges(self.data.x[rows])
         return self._ranges.part(rows)
+
+    def _left_out(self, rows: NDArray[np.int64], log_weights: Array, slope: float) -> LeaveOneOutScores:
+        """Some of the cases, predicted from all others, given the log weights of the comparisons, (K,)."""
+        data, index = self.data, self.index
+        own = data.own_parent[rows]
+        how: dict[str, Any] = dict(slope=slope, heard=self.heard, base=self.base)  # two signatures take them
+        how |= dict(n_threads=self.n_threads, engine=self.engine)
+        if isinstance(index, PartitionedIndex):
+            return index.leave_one_out(data.x[rows], data.y[rows], LeftOut.of_rows(own), log_weights, **how)
+        members = LeftOut.members(index, own, data.groups)
+        return leave_one_out(index, self._ranges_of(rows), data.y[rows], members, log_weights, **how)
 
     def scores(self, position: Array, rows: NDArray[np.int64]) -> tuple[Array, Array]:
         """Weighted log p(y_i | all others), (n,), of some cases, and its gradient, (n, P + E + 1)."""
         weights, _ = self.effects.log_weights(position[None])
-        found = leave_one_out(
-            self.index,
-            self._ranges_of(rows),
-            self.data.y[rows],
-            LeftOut.members(self.index, self.data.own_parent[rows], self.data.groups),
-            weights[0],
-            slope=math.exp(position[-1]),
-            heard=self.heard,
-            base=self.base,
-            n_threads=self.n_threads,
-            engine=self.engine,
-        )
+        found = self._left_out(rows, weights[0], math.exp(position[-1]))
         by_position = self.effects.gradient(position, found.by_comparison)
         weight = self.weight[rows]
         return weight * found.log_p, weight[:, None] * np.column_stack([by_position, found.by_log_slope])

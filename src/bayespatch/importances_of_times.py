@@ -152,10 +152,11 @@ class LeaveOneOutTimes(LeaveOneOutBatches):
         """Log likelihood of some cases given all others, (n,), and its gradient, (n, P + E + 1)."""
         slope = math.exp(position[-1])
         log_weights, _ = self.effects.log_weights(position[None])
+        index = self.index_here
         votes = leave_one_out_sums(
-            self.index,
-            self.index.ranges(self.data.x[rows]),
-            LeftOut.members(self.index, self.data.own_parent[rows], self.data.groups),
+            index,
+            index.ranges(self.data.x[rows]),
+            LeftOut.members(index, self.data.own_parent[rows], self.data.groups),
             log_weights[0],
             n_threads=self.n_threads,
             engine=self.engine,

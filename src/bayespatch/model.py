@@ -14,7 +14,7 @@ and the value of a feature, or the class, is drawn in proportion to these.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, fields
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,6 +185,18 @@ class Model:
             )
 
 
+class PastElsewhere(Protocol):
+    """Past cases that are not in this process: `bayespatch.retrieval.PartitionedIndex`."""
+
+    @property
+    def n_cases(self) -> int:
+        """How many there are."""
+
+    @property
+    def weight_by_class(self) -> NDArray[np.float64]:
+        """Sum of their weights in each class, (M,)."""
+
+
 class Data(NamedTuple):
     """What is observed: N cases, S parents (past cases), P features, M classes.
 
@@ -203,6 +215,15 @@ class Data(NamedTuple):
     nested: tuple[tuple[float, ...], ...] = ()  # P further windows each, which closed-form votes compare as well
     groups: NDArray[np.int64] | None = None  # (S,)  parents of the same group never vote on each other
     weights: NDArray[np.float64] | None = None  # (S,)  how often a parent's closed-form vote counts; None: once
+    # All past cases that vote in closed form, where they are not in this process; the parents are then some of them.
+    elsewhere: PastElsewhere | None = None
+    rows_of_parents: NDArray[np.int64] | None = None  # (S,)  their rows elsewhere; `own_parent` then has such rows, too
+
+    def weight_by_class(self) -> NDArray[np.float64]:
+        """Sum of the weights of the past cases of each class that vote, (M,)."""
+        if self.elsewhere is not None:
+            return self.elsewhere.weight_by_class
+        return np.bincount(self.y_parents, self.weights, self.n_classes).astype(np.float64)
 
 
 class Latent(NamedTuple):

@@ -104,7 +104,7 @@ def constants(data: Data, base: NDArray[np.float64]) -> Hyperparameters:
     >>> hyper.mu0, hyper.mu  # parents are balanced, cases are not
     ((0.15, 0.05), (1.5, 0.5))
     """
-    counts = np.bincount(data.y_parents, data.weights, data.n_classes)
+    counts = data.weight_by_class()
     n_parents = float(counts.sum())
     here = np.maximum(counts / n_parents, 0.5 / n_parents)
     return replace(

@@ -5,6 +5,7 @@ Workers call functions on parts of tables, models or indexes. They must run the 
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -114,6 +115,17 @@ def _active(scheduler: str) -> Client | None:
         active = default_client()
         return active if active.scheduler.address == scheduler else None
     return None
+
+
+def active_scheduler() -> str | None:
+    """The address of the scheduler that Dask uses by default in this process, if it has a client."""
+    distributed = sys.modules.get("distributed")  # which a client has imported
+    if distributed is None:
+        return None
+    try:
+        return str(distributed.default_client().scheduler.address)
+    except ValueError:  # no client is active
+        return None
 
 
 class HeldParts:

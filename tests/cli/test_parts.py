@@ -7,7 +7,7 @@ import pytest
 
 from bayespatch import load
 from bayespatch.source import read
-from tests.cli.program import FIT, call, complaint
+from tests.cli.program import FIT, call, complaint, document
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("distributed")
@@ -149,3 +149,27 @@ def test_what_is_refused(registry, model, tmp_path):
     said = complaint("fit", tmp_path, *FIT, "--out", tmp_path / "m.bpatch")
     assert "column 'âge' holds text values in" in said
     assert "2.parquet' and number values in" in said
+
+
+def test_all_rows_of_many_files_vote(registry, clinic, monkeypatch, tmp_path):
+    """With room for 25 rows here, all 40 vote from files beside the model."""
+    monkeypatch.setattr("bayespatch.encode.partitions.MOST_ROWS", 25)
+    out = tmp_path / "model.bpatch"
+    result = call("fit", registry / "patients" / "*.parquet", *FIT, "--out", out)
+    assert result.exit_code == 0, result.stderr
+    assert "cases           40" in result.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model.bpatch", "model.bpatch.parts"]
+    model = load(out)
+    assert len(model.x_) < 40
+    absent = next(f"P-{k:03d}" for k in range(1, 41) if f"P-{k:03d}" not in model.ids_)  # from the sample
+    found = document("explain", out, "--id", absent, "--json")
+    assert absent not in [neighbor["id"] for neighbor in found["neighbors"]]
+    assert any(neighbor["id"] not in model.ids_ for neighbor in found["neighbors"])
+    hidden = document("explain", out, "--row", "39", "--hide-ids", "--json")
+    assert "P-" not in str(hidden["neighbors"])
+    result = call("predict", out, registry / "new", "--worklist", "--out", tmp_path / "found")
+    assert result.exit_code == 0, result.stderr
+    listed = pd.concat([pd.read_parquet(path) for path in sorted((tmp_path / "found").glob("*"))])
+    assert all(name.startswith("P-") for name in listed["closest"])
+    result = call("predict", out, clinic / "new.csv", "--intervals", "--out", tmp_path / "found.csv")
+    assert result.exit_code == 0, result.stderr

@@ -9,6 +9,7 @@ import pytest
 from bayespatch import PatchworkClassifier, PatchworkRegressor
 from bayespatch.encode import partitions
 from bayespatch.estimator.learning import ManyCasesWarning
+from bayespatch.workers import HeldParts
 
 dd = pytest.importorskip("dask.dataframe")
 pytest.importorskip("distributed")
@@ -83,14 +84,31 @@ def test_a_frame_of_files(tmp_path):
         np.testing.assert_array_equal(other.predict_proba(X), one.predict_proba(X))
 
 
-def test_a_longer_frame_is_sampled(monkeypatch):
+def test_all_rows_of_a_longer_frame_vote(monkeypatch, scheduler):
+    """Coding and calibration rest on a sample; the past cases stay in their parts, on the workers or in files."""
     monkeypatch.setattr(partitions, "MOST_ROWS", 60)
-    clf = PatchworkClassifier(**SETTINGS, class_weight="balanced")
-    with pytest.warns(ManyCasesWarning, match="a random sample of 60 of 90 rows"):
-        clf.fit(FRAME, "outcome")
+    clf = PatchworkClassifier(**SETTINGS, class_weight="balanced").fit(FRAME, "outcome")
     assert len(clf.x_) == 60
     rows = [int(name) for name in clf.ids_]
     assert clf.classes_[clf.y_].tolist() == Y[rows].tolist()
+    assert clf.fitted_.n_past_cases == N
+    new = FRAME.drop(columns="outcome").query("age < 62 or age > 1000")
+    found = clf.predict_proba(new)
+    np.testing.assert_array_equal(found, clf.predict_proba(new.compute()))
+    assert set(clf.neighbors(X, top=N).rows.ravel()) == set(range(N))
+
+    other = PatchworkClassifier(**SETTINGS, class_weight="balanced", scheduler=scheduler).fit(FRAME, "outcome")
+    assert isinstance(other.fitted_.elsewhere.parts, HeldParts)
+    np.testing.assert_allclose(other.predict_proba(new), found, atol=1e-6)
+    other.fitted_.elsewhere.close()
+
+
+def test_a_longer_frame_is_sampled_where_not_everybody_may_vote(monkeypatch):
+    monkeypatch.setattr(partitions, "MOST_ROWS", 60)
+    for few in ({"n_parents": 20}, {"shown": 10}):
+        with pytest.warns(ManyCasesWarning, match="a random sample of 60 of 90 rows"):
+            clf = PatchworkClassifier(**SETTINGS, **few).fit(FRAME, "outcome")
+        assert clf.fitted_.elsewhere is None
     with pytest.raises(ValueError, match="parents= names rows, but the model learns from a sample of the 90 rows"):
         PatchworkClassifier(**SETTINGS, parents=[0, 1, 2]).fit(FRAME, "outcome")
 
@@ -99,8 +117,7 @@ def test_class_shares_are_those_of_all_rows(monkeypatch):
     """A case of which nothing is known gets the base rates, also where the sample has others."""
     monkeypatch.setattr(partitions, "MOST_ROWS", 30)
     clf = PatchworkClassifier(**SETTINGS, second_opinion=None).set_params(random_state=1)
-    with pytest.warns(ManyCasesWarning):
-        clf.fit(FRAME, "outcome")
+    clf.fit(FRAME, "outcome")
     sick = (Y == "sick").mean()
     assert abs((clf.y_ == 0).mean() - sick) > 0.02  # or this shows nothing
     nothing = pd.DataFrame({name: [None] for name in X}).astype({"age": float, "vessels": float})

@@ -38,18 +38,18 @@ def in_parts(p, n_parts, **how):
     )
 
 
-def check(p, index, k=7):
+def check(p, index, k=7, **how):
     """Votes, largest voters and leave-one-out scores are those of one index."""
     ranges = p.index.ranges(p.new)
     whole = vote(p.index, ranges, p.weights, left_out=p.left_out)
     out = LeftOut.of_rows(p.rows, p.groups)
-    totals = index.vote(p.new, p.weights, left_out=out)
+    totals = index.vote(p.new, p.weights, left_out=out, **how)
     np.testing.assert_allclose(totals.shares(p.heard), whole.shares(p.heard), atol=1e-5)
     np.testing.assert_allclose(totals.log_total(), whole.log_total(), atol=2e-5)
 
     expected = np.empty((len(p.new), len(p.y)))
     expected[:, p.index.rows] = vote_shares(p.index, ranges, p.weights, whole, p.heard, left_out=p.left_out)[:, 0]
-    largest = index.vote_shares(p.new, p.weights, totals, p.heard, k, left_out=out)
+    largest = index.vote_shares(p.new, p.weights, totals, p.heard, k, left_out=out, **how)
     k = min(k, len(p.y))
     assert largest.rows.shape == largest.shares.shape == (len(p.new), k)
     np.testing.assert_allclose(largest.shares, -np.sort(-expected, axis=1)[:, :k], atol=1e-5)
@@ -58,7 +58,7 @@ def check(p, index, k=7):
     np.testing.assert_allclose(largest.squares, (expected**2).sum(axis=1), atol=1e-5)
 
     rows = np.maximum(p.rows, 0)
-    given = dict(slope=1.5, heard=p.heard, base=p.base)
+    given = dict(slope=1.5, heard=p.heard, base=p.base, **how)
     stored = LeftOut.members(p.index, rows, p.groups)
     one = leave_one_out(p.index, p.index.ranges(p.x[rows]), p.y[rows], stored, p.weights[0], **given)
     many = index.leave_one_out(p.x[rows], p.y[rows], LeftOut.of_rows(rows, p.groups), p.weights[0], **given)
@@ -106,7 +106,7 @@ def test_a_column_with_missing_values_in_one_part_alone():
 def test_threads_and_batches_of_cases(monkeypatch):
     p = Problem(1, n_past=200, n_features=9, n_classes=2, groups=True)
     monkeypatch.setattr(module, "SHARES_AT_ONCE", 150)  # two cases at a time
-    check(p, in_parts(p, 3, n_threads=2))
+    check(p, in_parts(p, 3), n_threads=2)
 
 
 @pytest.mark.parametrize("n_parts", [1, 3])

@@ -224,7 +224,9 @@ def test_nobody_votes_where_all_are_left_out():
 def test_further_cases_can_be_left_out():
     p = Problem(3, n_past=60, n_features=5, n_classes=2)
     excluded = np.random.default_rng(0).random((len(p.new), 60)) < 0.3
-    found = vote(p.index, p.index.ranges(p.new), p.weights, left_out=p.left_out.and_these(p.index, excluded))
+    found = vote(
+        p.index, p.index.ranges(p.new), p.weights, left_out=p.left_out.and_these(p.index.positions(), excluded)
+    )
     logs = np.where(excluded[:, :, None], -np.inf, p.log_weights())
     weights = np.exp(logs) * p.heard[p.y][None, :, None]
     expected = np.einsum("nbd,bm->ndm", weights / weights.sum(axis=1, keepdims=True), np.eye(2)[p.y])

@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+import numpy as np
+
 from bayespatch.cli.app import usage_error
 from bayespatch.cli.estimators import Estimator
 from bayespatch.cli.files import write
@@ -29,6 +31,7 @@ from bayespatch.types import JSONObject, TableLike
 
 if TYPE_CHECKING:
     from bayespatch.encode.table import DataFrame
+    from bayespatch.fitted import Fitted
 
 
 class Answer(Protocol):
@@ -75,7 +78,7 @@ def find_case(
     if sum(one is not None for one in (row, identifier, json_row)) != 1:
         raise usage_error("select the case with one of --row, --id and --json-row")
     loaded = load_model(model, cases)
-    ids = loaded.ids_
+    known = loaded.fitted_
     if hide_ids:
         loaded.fitted_ = replace(loaded.fitted_, ids=None)
     if json_row is not None:
@@ -84,9 +87,9 @@ def find_case(
         X = read_cases(loaded, data, query, delimiter, id_column)
         place = _place(X, row, identifier, id_column)
         return Case(loaded, (X.reset_index(drop=True) if hide_ids else X).iloc[[place]], None)
-    place = _past_row(loaded, ids, row, identifier)
-    columns = loaded.schema_.columns
-    values = {column.name: column.raw_value(float(v)) for column, v in zip(columns, loaded.values_[place], strict=True)}
+    place = _past_row(known, row, identifier)
+    columns, past = loaded.schema_.columns, known.past_cases(np.array([place]))
+    values = {column.name: column.raw_value(float(v)) for column, v in zip(columns, past.values[0], strict=True)}
     return Case(loaded, values, place)
 
 
@@ -149,13 +152,17 @@ def _place(X: DataFrame, row: int | None, identifier: str | None, id_column: str
     return _in_range(row, len(X), "the table")
 
 
-def _past_row(model: Estimator, ids: tuple[str, ...] | None, row: int | None, identifier: str | None) -> int:
+def _past_row(fitted: Fitted, row: int | None, identifier: str | None) -> int:
     """The row of the training table that was asked for."""
+    n_rows = len(fitted.x) if fitted.elsewhere is None else fitted.n_past_cases
     if identifier is None:
-        return _in_range(row, len(model.x_), "the training table")
-    if ids is None:
+        return _in_range(row, n_rows, "the training table")
+    if fitted.ids is None:
         raise ValueError("the past cases have no identifiers; pass --row, or fit with --id COLUMN")
-    return _found(list(ids), identifier)
+    rows = fitted.rows_named(identifier).tolist()
+    if not rows:
+        raise ValueError(f"--id {identifier!r} is not among the {n_rows} identifiers; correct it")
+    return int(rows[0])
 
 
 def _found(ids: list[str], identifier: str) -> int:

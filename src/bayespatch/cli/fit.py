@@ -41,8 +41,8 @@ def fit(
     unless you pass --hide-ids. Protect it like the table, or write the cases to a separate file with --cases.
 
     DATA may be a table in many Parquet files: pass a folder, or a pattern in quotes. The files are read one after the
-    other, or by the workers at --scheduler. With more than 100,000 rows, the model learns from a random sample of that
-    size.
+    other, or by the workers at --scheduler. With more than 100,000 rows, all rows vote from files in a folder beside
+    the model.
 
     Examples
     --------
@@ -99,10 +99,10 @@ def _findings(estimator: Estimator, table: Training, out: Path) -> JSONObject:
     importance = sorted(zip(estimator.feature_importances_, called, strict=True), reverse=True)
     return {
         "model": str(out),
-        "cases": len(table.X),
+        "cases": estimator.fitted_.n_past_cases,
         "features": len(estimator.schema_.columns),
         "outcome": estimator.target_ or str(table.y.name),
-        "parents": len(estimator.parents_),
+        "parents": estimator.fitted_.n_voting,
         "classes": list(estimator.class_names_) if isinstance(estimator, PatchworkClassifier) else None,
         "rare_classes": _rare(estimator),
         "most_important": [str(name) for _, name in importance[:5]],

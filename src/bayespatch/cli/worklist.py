@@ -48,12 +48,15 @@ def _lines(model: PatchworkClassifier, X: DataFrame, level: float, decision: Dec
 
     fitted, named = model.fitted_, X.index.name is not None
     names = list(fitted.class_names)
-    base = np.bincount(fitted.y, minlength=len(names)) / len(fitted.y)
+    sizes = fitted.class_sizes()[1]
+    base = sizes / sizes.sum()
     seen, encoded, texts = model.predict_all(X, level), fitted.schema.encode(X), fitted.schema.describe_rows(X)
     p, ends = seen.probabilities, seen.intervals
     assert ends is not None
     assert seen.closest is not None
     assert seen.closest_share is not None
+    closest = fitted.past_cases(seen.closest)
+    had = fitted.describe_outcomes(closest.y, None)
     open_ = undecided(p, ends, names, decision)
     place = names.index(decision.label) if decision is not None else 1 if len(names) == 2 else None
     for i, name in enumerate(X.index):
@@ -62,7 +65,7 @@ def _lines(model: PatchworkClassifier, X: DataFrame, level: float, decision: Dec
         warned = guard_values(fitted.schema, encoded.values[i], texts[i], encoded.unseen[i], fitted.ranges)
         opinions = None if seen.opinions is None else {how: float(each[i, best]) for how, each in seen.opinions.items()}
         percentile = None if np.isnan(seen.percentiles[i]) else float(seen.percentiles[i])
-        row, apart = int(seen.closest[i]), 0.0
+        apart = 0.0
         if seen.opinions is not None:
             apart = float(np.abs(seen.opinions["precedents"][i] - seen.opinions["additive"][i]).max())
         yield {
@@ -82,8 +85,8 @@ def _lines(model: PatchworkClassifier, X: DataFrame, level: float, decision: Dec
             "undecided": bool(open_[i]),
             "opinions": opinions,
             "closest": {
-                "id": fitted.named(row),
-                "outcome": fitted.outcome_texts[row],
+                "id": str(seen.closest[i]) if closest.ids is None else closest.ids[i],
+                "outcome": had[i],
                 "vote_share": float(seen.closest_share[i]),
             },
             "precedent": percentile,

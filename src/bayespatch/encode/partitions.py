@@ -1,9 +1,10 @@
 """Partitioned tables, which need not fit into one process: Dask data frames, or several files.
 
-A fit reads such a table twice, each part where it lies. The first time it learns what has to be known of all rows
-(`bayespatch.encode.summary`, and how common the classes are), the second time it takes a sample: rows drawn at random,
-each as likely as any other, by their numbers in the whole table. So the sample depends on the seed and the order
-of the rows, and not on how the table is cut into parts. A table of at most `MOST_ROWS` rows is its own sample.
+A fit reads such a table several times, each part where it lies. The first time it learns what has to be known of all
+rows (`bayespatch.encode.summary`, and how common the classes are), the second time it takes a sample: rows drawn at
+random, each as likely as any other, by their numbers in the whole table. So the sample depends on the seed and the
+order of the rows, and not on how the table is cut into parts. A table of at most `MOST_ROWS` rows is its own sample.
+Once it is known how columns are coded, all rows can be coded where they lie (`Partitions.coding`).
 """
 
 from __future__ import annotations
@@ -61,6 +62,15 @@ class Part(NamedTuple):
     n_unknown: int = 0
 
 
+class Coded(NamedTuple):
+    """Rows of a part as codes, their classes, their own values and what they are called; see `Partitions.coding`."""
+
+    x: NDArray[np.float64]
+    y: NDArray[np.int64]
+    values: NDArray[np.float64]
+    ids: tuple[str, ...] | None
+
+
 class _Read(NamedTuple):
     """What one pass has found in a part."""
 
@@ -84,6 +94,10 @@ class Sample:
         How many of all rows have each class; empty if outcomes are numbers.
     n_unknown : int
         Rows without an outcome, which were left out.
+    rows : int array of shape (len(X),)
+        The numbers of the rows in the whole table.
+    table : Partitions
+        The whole table.
     """
 
     X: DataFrame
@@ -91,6 +105,8 @@ class Sample:
     summary: TableSummary
     counts: dict[Hashable, int]
     n_unknown: int
+    rows: NDArray[np.int64]
+    table: Partitions
 
     @property
     def is_all(self) -> bool:
@@ -198,20 +214,22 @@ class Partitions:
         absent = np.unique([seen[value] for value in set(counts) - set(y.tolist())]).astype(np.int64)
         if classes and len(absent):  # classes so rare that chance has left them out: the first case of each
             X_rare, y_rare = self._taken(absent, places, first_rows, numbered)
-            order = np.argsort(np.concatenate([rows, absent]))
-            X, y = _joined([X, X_rare]).iloc[order], _joined([y, y_rare]).iloc[order]
-        return Sample(X, y, summary, counts, n_unknown)
+            rows = np.concatenate([rows, absent])
+            order = np.argsort(rows)
+            rows, X, y = rows[order], _joined([X, X_rare]).iloc[order], _joined([y, y_rare]).iloc[order]
+        return Sample(X, y, summary, counts, n_unknown, rows, self)
 
     def coding(
-        self, schema: Schema, classes: Sequence[object]
-    ) -> tuple[Callable[..., tuple[NDArray[np.float64], NDArray[np.int64]]], list[tuple[object, ...]]]:
+        self, schema: Schema, classes: Sequence[object], named: bool = False
+    ) -> tuple[Callable[..., Coded], list[tuple[object, ...]]]:
         """How to code each part where it lies: a function, and its arguments for each part.
 
-        The function returns codes (n, P) and class numbers (n,), places in `classes`.
+        The function returns codes (n, P), class numbers (n,), places in `classes`, the rows' own values (n, P)
+        (`EncodedTable.values`), and, if `named`, what the rows are called (n texts, or None).
         """
         known = tuple(classes)
         arguments = zip(self.parts, self.labels, strict=True)
-        return _coded, [(*argument, self.read, schema, known) for argument in arguments]
+        return _coded, [(*argument, self.read, schema, known, named) for argument in arguments]
 
     def _taken(
         self,
@@ -318,8 +336,8 @@ def _rows_of(part: object, label: str, read: Callable[..., Part], rows: NDArray[
 
 
 def _coded(
-    part: object, label: str, read: Callable[..., Part], schema: Schema, classes: Sequence[object]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    part: object, label: str, read: Callable[..., Part], schema: Schema, classes: Sequence[object], named: bool
+) -> Coded:
     X, y, _ = _opened(part, label, read)
     numbers = {value: k for k, value in enumerate(classes)}
     unknown = [value for value in y.unique().tolist() if value not in numbers]
@@ -329,12 +347,14 @@ def _coded(
             f"{listed([str(value) for value in classes])}; drop these rows, or fit a model that has this class"
         )
     if not len(X):
-        return np.empty((0, len(schema.names))), np.empty(0, np.int64)
+        nothing = np.empty((0, len(schema.names)))
+        return Coded(nothing, np.empty(0, np.int64), nothing, () if named else None)
     try:
-        x = schema.encode(X).x
+        encoded = schema.encode(X)
     except ValueError as error:
         raise ValueError(f"{label}: {error}") from None
-    return x, np.array([numbers[value] for value in y.tolist()], np.int64)
+    codes = np.array([numbers[value] for value in y.tolist()], np.int64)
+    return Coded(encoded.x, codes, encoded.values, encoded.ids if named else None)
 
 
 def _joined(parts: Sequence[Frame]) -> Frame:

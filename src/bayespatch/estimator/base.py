@@ -17,6 +17,7 @@ from bayespatch.calibrate import Calibration
 from bayespatch.encode import EncodedTable, Schema
 from bayespatch.estimator.learning import Learner, is_table
 from bayespatch.explain.ballot import closed_details
+from bayespatch.explain.build import beside
 from bayespatch.explain.guards import warn_out_of_range
 from bayespatch.fitted import Fitted
 from bayespatch.leave_one_out import LeaveOneOutVotes
@@ -211,17 +212,18 @@ class Patchwork(Storable, Learner, Generic[F]):
         """`neighbors` with closed-form votes: the largest shares, and details of these alone."""
         posterior, new, _ = self._new_cases(fitted, X, y)
         q = posterior.q.mean(axis=(0, 1))
-        may_show = np.isin(fitted.parents, fitted.may_show)
         parts = []
         for i in range(len(new.x)):
-            case = new._replace(x=new.x[[i]], y=new.y[[i]], own_parent=new.own_parent[[i]])
+            near, case = beside(fitted, new, i, top, self._n_threads())
+            may_show = np.isin(near.parents, near.may_show)
             votes = predict_cases(posterior, case, detail="shares", n_threads=self._n_threads())
             assert votes.neighbors is not None
             order = np.argsort(-votes.neighbors.share[0], kind="stable")
             best = order[may_show[order]][:top]
             share = votes.neighbors.share[:, best]
             features = share[:, :, None] * closed_details(case, best, posterior.model, q)[0].astype(np.float32)
-            parts.append(Neighborhood(fitted.parents[best][None], share, share, features))
+            rows = np.array([near.number_of(row) for row in near.parents[best].tolist()])
+            parts.append(Neighborhood(rows[None], share, share, features))
         return Neighborhood.joined(parts)
 
     def _predictions(

@@ -297,8 +297,8 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
         ----------
         X : data frame, array or list of rows, of shape (n, P)
             The raw training table: numbers, text, categories, booleans, missing values. A Dask data frame is read by
-            its workers; with more than 100,000 rows, the model learns from a sample of that size, with a
-            `ManyCasesWarning`.
+            its workers; with more than 100,000 rows, all rows vote on the workers or from files, and a sample of that
+            size determines coding, calibration and second opinion.
         y : sequence of length n
             Classes; with a Dask data frame, a Dask Series or the name of a column. Ordered categories (pandas) and an
             Enum (polars) are ordered classes, whose order the second opinion uses.
@@ -341,7 +341,14 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
         if training.sample is not None:
             counts = np.array([training.sample.counts[one] for one in classes.tolist()])
         class_weight = _class_weights(self.class_weight, classes, counts)
-        learned = self._learn(training, codes, len(classes), class_weight=class_weight, counts=counts)
+        learned = self._learn(
+            training,
+            codes,
+            len(classes),
+            class_weight=class_weight,
+            counts=counts,
+            parts=self._parts(training.sample, classes),
+        )
         with progress_meter(self.progress, "tables")(1) as report:
             report(0, "second opinion")
             opinion = self._learn_opinion(training.X, learned, class_order(y, classes))
@@ -481,9 +488,9 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
         """
         level = check_level(level)
         fitted = self._fitted()
-        encoded, batches = self._predictions(fitted, X, detail="shares")
+        encoded, batches = self._predictions(fitted, X, detail="voters")
         parts = list(batches)
-        return fitted.intervals(X, encoded.values, _mean_votes(parts), _shares(parts), level)
+        return fitted.intervals(X, encoded.values, _mean_votes(parts), _n_voters(parts), level)
 
     @by_partition
     def predict_all(self, X: TableLike, level: float | None = None) -> PredictedClasses:
@@ -508,7 +515,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
         """
         level = None if level is None else check_level(level)
         fitted = self._fitted()
-        encoded, batches = self._predictions(fitted, X, detail=False if level is None else "shares")
+        encoded, batches = self._predictions(fitted, X, detail=False if level is None else "voters")
         parts = list(batches)
         votes, values = _mean_votes(parts), encoded.values
         probabilities = check_finite("the probability", fitted.pooled(X, values, votes))
@@ -517,9 +524,9 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
             opinions = {"precedents": fitted.calibration.apply(votes), "additive": fitted.opinion_on(X, values)}
         if level is None:
             return PredictedClasses(probabilities, votes, percentiles, None, opinions)
-        shares = _shares(parts)
-        intervals = fitted.intervals(X, values, votes, shares, level)
-        closest = fitted.parents[shares.argmax(axis=1)], shares.max(axis=1).astype(np.float64)
+        intervals = fitted.intervals(X, values, votes, _n_voters(parts), level)
+        rows, shares = zip(*(part.closest(fitted.parents) for part in parts), strict=True)
+        closest = np.concatenate(rows), np.concatenate(shares)
         return PredictedClasses(probabilities, votes, percentiles, intervals, opinions, *closest)
 
     @by_partition
@@ -583,9 +590,9 @@ def _mean_votes(parts: Iterable[Prediction]) -> NDArray[np.float64]:
     return np.concatenate([part.mean_votes() for part in parts])
 
 
-def _shares(parts: Iterable[Prediction]) -> NDArray[np.float32]:
-    """Share of each parent in the votes on the cases of all batches, (n, S)."""
-    return np.concatenate([part.neighbors.share for part in parts if part.neighbors is not None])
+def _n_voters(parts: Iterable[Prediction]) -> NDArray[np.float64]:
+    """Effective number of voters on the cases of all batches, (n,)."""
+    return np.concatenate([part.n_voters() for part in parts])
 
 
 def _learn_pool(

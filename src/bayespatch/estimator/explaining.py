@@ -25,6 +25,7 @@ from bayespatch.explain.smallest_change import candidates, smallest_change
 from bayespatch.explain.summarize import EstimatorInfo, summarize
 from bayespatch.fitted import Fitted, FittedClasses
 from bayespatch.model import HIDDEN
+from bayespatch.second_opinion import UserOpinion
 from bayespatch.types import JSONMapping, JSONObject, TableLike
 from bayespatch.validation import check_count, check_flag
 
@@ -155,32 +156,42 @@ class Explaining(Patchwork[F]):
         """
         fitted = self._fitted()
         row = check_count("row", row, at_least=0)
-        if row >= len(fitted.x):
-            raise ValueError(f"row={row} is not in the training table; pass a number from 0 to {len(fitted.x) - 1}")
+        n_rows = len(fitted.x) if fitted.elsewhere is None else fitted.n_past_cases
+        if row >= n_rows:
+            raise ValueError(f"row={row} is not in the training table; pass a number from 0 to {n_rows - 1}")
         if not fitted.may_be_shown(row):
             raise ValueError(
                 f"row={row} may not be shown: it is not among the parents, or not among those chosen with shown=; "
                 f"pass another row, or fit again"
             )
         options = self._options(top, level, quantile, error)
-        codes = fitted.y[[row]] if check_flag("known", known) else np.array([HIDDEN])
-        texts = CaseTexts(
-            ids=[fitted.named(row)],
-            texts=[describe_values(fitted.schema, fitted.values[row])],
-            values=fitted.values[[row]],
-            unseen=np.zeros((1, fitted.x.shape[1]), dtype=np.bool_),
-            outcomes=[fitted.outcome_texts[row]],
-        )
         same = np.array([row])
+        past = fitted.past_cases(same)
+        codes = past.y if check_flag("known", known) else np.array([HIDDEN])
+        texts = CaseTexts(
+            ids=[str(row)] if past.ids is None else past.ids,
+            texts=[describe_values(fitted.schema, past.values[0])],
+            values=past.values,
+            unseen=np.zeros(past.x.shape, dtype=np.bool_),
+            outcomes=[fitted.outcome_texts[row]]
+            if fitted.elsewhere is None
+            else fitted.describe_outcomes(past.y, None),
+        )
+        if fitted.elsewhere is None:
+            second = fitted.second_opinion_of_past(same)
+        elif isinstance(fitted.opinion, UserOpinion):
+            raise ValueError("past cases are not in this process, and second_opinion= needs them; use explain(row)")
+        else:
+            second = fitted.second_opinion(None, past.values, level)
         return next(
             explain_cases(
                 fitted,
                 fitted.posterior,
-                fitted.new_cases(fitted.x[same], codes),
+                fitted.new_cases(past.x, codes),
                 texts,
                 options,
                 same=same,
-                second=fitted.second_opinion_of_past(same),
+                second=second,
             )
         )
 
@@ -484,7 +495,7 @@ def _budget(fitted: Fitted) -> int:
     """Number of changes of a case to try, in order of size."""
     if not fitted.votes_are_closed:
         return _LEAST_TRIED
-    return int(np.clip(_PAIRED // len(fitted.parents), _LEAST_TRIED, _MOST_TRIED))
+    return int(np.clip(_PAIRED // fitted.n_voting, _LEAST_TRIED, _MOST_TRIED))
 
 
 def _changeable(fitted: Fitted, change: Sequence[str] | None) -> list[int]:

@@ -26,7 +26,7 @@ from bayespatch.encode import EncodedTable, Partitions, Sample, Schema, is_parti
 from bayespatch.encode.schema import Bins, Windows
 from bayespatch.encode.table import column_names, read_table, split_columns
 from bayespatch.engine.installed import check_engine, takes_importances
-from bayespatch.fitted import Fitted, past_data
+from bayespatch.fitted import Fitted, data_elsewhere, past_data
 from bayespatch.follow_up import FollowUp, FollowUpColumns, columns_of, follow_up_roles
 from bayespatch.importances import MAX_STEPS, LeaveOneOut, check_draws_fit, draw_importances
 from bayespatch.importances_at_scale import (
@@ -42,6 +42,7 @@ from bayespatch.parents import choose_parents, choose_shown
 from bayespatch.persistence.checkpoint_folder import check_folder
 from bayespatch.predict import PREDICTING, blank_votes
 from bayespatch.progress import Report, Tell, progress_meter
+from bayespatch.retrieval import PartitionedIndex
 from bayespatch.sampling.metropolis import Shape
 from bayespatch.sampling.posterior import Posterior, SamplingSettings, Timing
 from bayespatch.sampling.sampler import check_size, chosen_engine, run_chains
@@ -58,7 +59,7 @@ from bayespatch.validation import (
     check_sweeps,
     read_sample_weight,
 )
-from bayespatch.workers import check_scheduler
+from bayespatch.workers import active_scheduler, check_scheduler
 
 # How numbers may be compared under bins="auto": what tuning chooses from, by the parameters of `Schema.learn`.
 CODINGS: dict[str, Parameters] = {"quantile bins": {"bins": "quantile"}, "rank windows": {"windows": "10%"}}
@@ -68,6 +69,7 @@ CLOSED_CODINGS: dict[str, Parameters] = {
     "quantile bins": {"bins": "quantile"},
     "nested rank windows": {"windows": "10%", "nested": NESTED},
 }
+MOST_HERE = 100_000  # rows of a table in parts, up to which all of it is read into this process
 MOST_TUNED = 2000  # rows on which codings of a large table are compared
 MOST_AUTO = 2000  # parents under "auto" where votes are sampled
 # What else it chooses from under missing="auto", and its log prior odds: in medicine a value that nobody measured often
@@ -100,6 +102,45 @@ class TrainingData(NamedTuple):
     seed: int
 
 
+class Parts(NamedTuple):
+    """A table whose rows stay in its parts, where they vote; this process has a sample of them.
+
+    Attributes
+    ----------
+    table : Partitions
+    rows : int array of shape (n,)
+        Which rows of the whole table the sample has.
+    n_rows : int
+        Of the whole table.
+    classes : tuple
+        As they are in the table.
+    scheduler : str or None
+        Of the Dask workers that hold the parts.
+    """
+
+    table: Partitions
+    rows: NDArray[np.int64]
+    n_rows: int
+    classes: tuple[object, ...]
+    scheduler: str | None
+
+    def indexed(self, schema: Schema, named: bool) -> PartitionedIndex:
+        """Code all rows where they lie."""
+        read, arguments = self.table.coding(schema, self.classes, named)
+        windows = [(window, *nested) for window, nested in zip(schema.windows.tolist(), schema.nested, strict=True)]
+        of_table = read, arguments, len(self.classes), windows
+        if self.scheduler is None:
+            return PartitionedIndex.build(*of_table, each=self.table.each, in_files=True)
+        return PartitionedIndex.build(*of_table, scheduler=self.scheduler)
+
+    def names(self, ids: tuple[str, ...] | None) -> tuple[tuple[str, ...], bool]:
+        """What the rows of the sample are called, and whether these are names of their own, and not their numbers."""
+        numbers = tuple(map(str, self.rows.tolist()))
+        if ids is None or ids in (numbers, tuple(map(str, range(len(numbers))))):
+            return numbers, False
+        return ids, True
+
+
 class _TrainingTable(NamedTuple):
     """The training table under one coding."""
 
@@ -107,10 +148,13 @@ class _TrainingTable(NamedTuple):
     encoded: EncodedTable
     parents: NDArray[np.int64]
     cases: NDArray[np.int64]
+    elsewhere: PartitionedIndex | None = None  # all past cases, once they are coded, if the table is a sample of them
 
     def past(self, fit: _Fit, cases: NDArray[np.int64] | None = None) -> Data:
         """The parents, beside the cases or those that are named."""
         rows = self.cases if cases is None else cases
+        if self.elsewhere is not None and fit.parts is not None:
+            return data_elsewhere(self.encoded.x, fit.y, fit.parts.rows, self.schema, self.elsewhere)
         of_table = self.schema, fit.n_classes, fit.groups, fit.weights
         return past_data(self.encoded.x, fit.y, self.parents, rows, *of_table)
 
@@ -136,6 +180,13 @@ class _Fit(NamedTuple):
     n_threads: int
     weights: NDArray[np.float64] | None = None  # (n,) how often each row counts
     rows: NDArray[np.int64] | None = None  # (n,) of the user's table, where some are left out; None: all
+    parts: Parts | None = None  # where all past cases are, if the rows are a sample of them
+
+    def case_weight(self, rows: NDArray[np.int64], past: Data) -> NDArray[np.float64] | None:
+        """How often some rows count, (k,); None: once. Those of a sample stand for all rows, if all of these vote."""
+        if self.parts is not None and past.elsewhere is not None:
+            return np.full(len(rows), self.parts.n_rows / len(self.parts.rows))
+        return None if self.weights is None else self.weights[rows]
 
 
 class Learned(NamedTuple):
@@ -155,9 +206,13 @@ class Learned(NamedTuple):
     posterior: Posterior
     held_out: tuple[HeldOut, ...]  # importances without each fold; empty where folds are not used
     weights: NDArray[np.float64] | None = None  # (n,) how often each row counts
+    elsewhere: PartitionedIndex | None = None  # all past cases, of which the rows are a sample
+    rows: NDArray[np.int64] | None = None  # (n,) their numbers among all past cases
 
     def past(self) -> Data:
         """All rows, parents included, beside the parents: those chosen as parents may be unlike the rest."""
+        if self.elsewhere is not None and self.rows is not None:
+            return data_elsewhere(self.encoded.x, self.y, self.rows, self.schema, self.elsewhere)
         rows, of_table = np.arange(len(self.y)), (self.schema, self.n_classes, self.groups, self.weights)
         return past_data(self.encoded.x, self.y, self.parents, rows, *of_table)
 
@@ -169,13 +224,15 @@ class Learned(NamedTuple):
     def fields(self) -> JSONObject:
         """Fields of `Fitted` that are known by now."""
         encoded = self.encoded
-        numbered = encoded.ids == tuple(map(str, range(len(encoded.x))))
+        numbered = self.rows is None and encoded.ids == tuple(map(str, range(len(encoded.x))))
         return {
             **{name: getattr(self, name) for name in ("schema", "y", "groups", "parents", "shown", "cases")},
             **{name: getattr(self, name) for name in ("tuning", "posterior")},
             "x": encoded.x,
             "values": encoded.values,
             "sample_weight": self.weights,
+            "elsewhere": self.elsewhere,
+            "rows": self.rows,
             "ids": None if numbered else encoded.ids,
             "salt": secrets.token_bytes(32),
         }
@@ -334,7 +391,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             sample = table.sample(seed, classes=classes, categorical=categorical, max_levels=self.max_levels)
         else:
             return None
-        if not sample.is_all:
+        if not sample.is_all and not (classes and self._votes_elsewhere(sample)):
             if not isinstance(self.parents, str | Integral):
                 raise ValueError(
                     f"parents= names rows, but the model learns from a sample of the {sample.summary.n_rows:,} rows; "
@@ -362,11 +419,13 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         class_weight: NDArray[np.float64] | None = None,
         outcomes: NDArray[np.float64] | None = None,
         counts: AnyArray | None = None,
+        parts: Parts | None = None,
     ) -> Learned:
         """Code the table, choose the parents and learn the importances; y has codes of classes.
 
         For numeric outcomes y has the classes into which they were cut. `counts` says how many rows have each class,
-        also of a longer table from which the rows are a sample.
+        also of a longer table from which the rows are a sample. `parts` says where all rows of that table vote; without
+        it the sample does.
         """
         weights, rows = training.weighed or (None, None)
         groups, seed = self._groups_of(training.groups, training.sample, len(y)), training.seed
@@ -378,9 +437,10 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if given is not None and class_weight is not None and not np.all(class_weight == 1.0):
             given = replace(given, mu=tuple((class_weight * given.mu_per_class(n_classes)).tolist()))
         fit = _Fit(y, n_classes, model, given, base, class_weight, groups, seed, self._n_threads(), weights, rows)
+        fit = fit._replace(parts=parts)
         tables = self._coded(training, fit, outcomes)
         if groups is None:
-            fit = fit._replace(groups=self._repeated_rows(next(iter(tables.values()))))
+            fit = fit._replace(groups=self._repeated_rows(next(iter(tables.values())), fit))
         learn = self._learn_closed if self._votes_are_closed() else self._learn_sampled
         table, tuning, posterior, held_out = learn(tables, fit)
         return Learned(
@@ -398,6 +458,25 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             posterior,
             held_out,
             weights,
+            table.elsewhere,
+            None if parts is None else parts.rows,
+        )
+
+    def _parts(self, sample: Sample | None, classes: AnyArray) -> Parts | None:
+        """The table of a sample, if all its rows vote where they lie."""
+        if sample is None or not self._votes_elsewhere(sample):
+            return None
+        scheduler = self.scheduler or active_scheduler()
+        return Parts(sample.table, sample.rows, sample.summary.n_rows, tuple(classes.tolist()), scheduler)
+
+    def _votes_elsewhere(self, sample: Sample) -> bool:
+        """Whether all rows of a table in parts vote where they lie, and not its sample."""
+        everybody = all(isinstance(who, str) for who in (self.parents, self.shown)) and self.n_parents is None
+        return (
+            (sample.summary.n_rows > MOST_HERE or not sample.is_all)
+            and self._votes_are_closed()
+            and everybody
+            and (self.parents in ("auto", "all"), self.shown) == (True, "all")
         )
 
     def _votes_are_closed(self) -> bool:
@@ -420,10 +499,13 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             )
             table = tables[best]
             tables.clear()  # what was not chosen takes memory
+            if fit.parts is not None:
+                table = _elsewhere(table, fit.parts)
             past = table.past(fit, np.arange(len(y)))
             density = self._large_density(past, fit, np.arange(len(y)))
             done = (n_fits - 1) * N_STEPS
-            if found is None or len(y) > MOST_TUNED or not np.array_equal(table.parents, np.arange(len(y))):
+            tuned_on_all = len(y) <= MOST_TUNED and np.array_equal(table.parents, np.arange(len(y)))
+            if found is None or not tuned_on_all or fit.parts is not None:
                 found = density.learn(fit.seed, lambda step: report(done + step, "importances"), found)
             report(done + N_STEPS, "importances")
         hyper = constants(past, fit.base) if fit.given is None else fit.given
@@ -446,7 +528,8 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             q, log_weights, density.index.compares_missing, steps, fit.n_classes, model, settings, timing, efficiency
         )
         held_out = []
-        for rows in _folds(table.encoded.values, fit) if len(y) <= MOST_AT_ONCE else ():
+        few = len(y) <= MOST_AT_ONCE and fit.parts is None
+        for rows in _folds(table.encoded.values, fit) if few else ():
             q, log_weights, _ = density.draw(density.without(found, rows), self.chains, self.draws, fit.seed)
             held_out.append(HeldOut(rows, replace(posterior, q=q, log_weights=log_weights)))
         return _Chosen(table, Tuning(best, hyper, trials), posterior, tuple(held_out))
@@ -480,7 +563,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         model = replace(fit.model, hyper=hyper)
         density = self._leave_one_out_density
         of_fit = fit.base, fit.class_weight, fit.n_threads, self._predicting()
-        return density(past, model, *of_fit, case_weight=None if fit.weights is None else fit.weights[rows])
+        return density(past, model, *of_fit, case_weight=fit.case_weight(rows, past))
 
     def _learn_sampled(self, tables: dict[str, _TrainingTable], fit: _Fit) -> _Chosen:
         """A coding that suits the table, and the posterior with sampled neighbors."""
@@ -661,16 +744,16 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             groups = np.asarray(groups)[rows]
         return _safe_indexing(X, rows), _safe_indexing(y, rows), groups, WeighedRows(weights[rows], rows)
 
-    def _repeated_rows(self, table: _TrainingTable) -> NDArray[np.int64] | None:
+    def _repeated_rows(self, table: _TrainingTable, fit: _Fit) -> NDArray[np.int64] | None:
         """Groups of rows that repeat each other beyond chance, with a warning; None if there are none."""
         repeats = table.schema.duplicates(table.encoded)
         if not repeats:
             return None
-        closed = self._votes_are_closed()
+        closed = self._votes_are_closed() and fit.parts is None
         done = (
             "they are treated as repeated patients, who do not vote on themselves"
             if closed
-            else "sampled votes do not separate them, so leave-one-out scores are too optimistic"
+            else "these votes do not separate them, so leave-one-out scores are too optimistic"
         )
         warnings.warn(
             f"{duplicates_text(repeats, len(table.encoded.x))}; {done}. Pass groups=, the patient of each row, or drop "
@@ -705,6 +788,13 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if not self.warm_start or fitted is None or fitted.votes_are_closed or fitted.schema.names != schema.names:
             return None
         return fitted.posterior.last_draws(fitted.parents, parents)
+
+
+def _elsewhere(table: _TrainingTable, parts: Parts) -> _TrainingTable:
+    """The training table, a sample, beside all past cases in their parts."""
+    ids, named = parts.names(table.encoded.ids)
+    encoded = table.encoded._replace(ids=ids)
+    return table._replace(encoded=encoded, elsewhere=parts.indexed(table.schema, named))
 
 
 def split_follow_up(X: TableLike, follow_up: FollowUpColumns) -> tuple[TableLike, FollowUp | None]:

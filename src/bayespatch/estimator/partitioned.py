@@ -35,15 +35,23 @@ def by_partition(method: Method) -> Method:
             raise ValueError(
                 "transductive=True samples all rows together and needs a table in memory; pass X.compute()"
             )
-        model = copy(self).set_params(engine="cpu", scheduler=None, n_jobs=1)
-        wanted = [(method.__name__, part, args, kwargs) for part in X.to_delayed()]
-        found = computed(_answer, wanted, self.scheduler, shared=model)
+        if self.fitted_.elsewhere is None:
+            model = copy(self).set_params(engine="cpu", scheduler=None, n_jobs=1)
+            wanted = [(method.__name__, part, args, kwargs) for part in X.to_delayed()]
+            found = computed(_answer, wanted, self.scheduler, shared=model)
+        else:  # the past cases are in parts, too: they vote where they are, on one partition at a time
+            own = (computed(_partition, [(part,)], self.scheduler)[0] for part in X.to_delayed())
+            found = [_answer(self, method.__name__, part, args, kwargs) for part in own]
         parts = [part for part in found if part is not None]
         if not parts:
             raise ValueError("the table has no rows (0 samples); pass at least one case")
         return _together(parts)
 
     return cast("Method", predicting)
+
+
+def _partition(part: Sized) -> Sized:
+    return part
 
 
 def _answer(model: Learner, name: str, part: Sized, args: tuple[object, ...], kwargs: dict[str, object]) -> object:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.model import Data, Model
 from bayespatch.predict import Prediction
+from bayespatch.retrieval.sums import LEAST
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
@@ -31,6 +33,11 @@ class Ballot:
         How well the neighbors explain the case.
     probability, influence, share : arrays of shape (S,)
         Probability of being a neighbor, mean weight of the vote, mean share in all votes.
+    n_voters : float
+        Effective number of voters.
+    cast : array of shape (M,)
+        Share of all votes that past cases cast for each class, those whose own share is not known included; the rest
+        is the base rates'.
     share_by_chain : array of shape (C, S)
     explained : array of shape (P,)
         Mean probability of the case's own value given its neighbors.
@@ -44,13 +51,15 @@ class Ballot:
     probability: Array
     influence: Array
     share: Array
+    n_voters: float
+    cast: Array
     share_by_chain: Array
     explained: Array
     matters: Callable[[Rows], Array]
 
     @classmethod
-    def sampled(cls, seen: Prediction, i: int) -> Ballot:
-        """Of case i of a prediction made with ``detail=True``."""
+    def sampled(cls, seen: Prediction, i: int, case: Data) -> Ballot:
+        """Of case i of a prediction made with ``detail=True``, beside all parents."""
         neighbors = seen.neighbors
         assert neighbors is not None
         features, probability = neighbors.features[i], neighbors.probability[i].astype(np.float64)
@@ -59,7 +68,7 @@ class Ballot:
             each = features[places] / np.maximum(probability[places], 1e-12)[:, None]
             return np.minimum(each.astype(np.float64), 1.0)
 
-        return cls._of(seen, i, neighbors.explained[i].astype(np.float64), matters)
+        return cls._of(seen, i, _cast(neighbors.share[i], case), neighbors.explained[i].astype(np.float64), matters)
 
     @classmethod
     def closed(cls, seen: Prediction, case: Data, model: Model, q: Array) -> Ballot:
@@ -69,10 +78,14 @@ class Ballot:
         best = np.argsort(-share, kind="stable")[:MOST_EXPLAINING]
         likelihood = closed_details(case, best, model, q)[1]
         explained = np.where(np.isnan(case.x[0]), 1.0, share[best] @ likelihood / max(share[best].sum(), 1e-12))
-        return cls._of(seen, 0, explained, lambda places: closed_details(case, places, model, q)[0])
+        cast = _cast(share, case)
+        if case.elsewhere is not None:
+            base = model.hyper.mu0_per_class(case.n_classes)
+            cast = np.maximum(seen.mean_votes()[0] - LEAST * base / base.sum(), 0.0)
+        return cls._of(seen, 0, cast, explained, lambda places: closed_details(case, places, model, q)[0])
 
     @classmethod
-    def _of(cls, seen: Prediction, i: int, explained: Array, matters: Callable[[Rows], Array]) -> Ballot:
+    def _of(cls, seen: Prediction, i: int, cast: Array, explained: Array, matters: Callable[[Rows], Array]) -> Ballot:
         neighbors = seen.neighbors
         assert neighbors is not None
         return cls(
@@ -82,6 +95,8 @@ class Ballot:
             probability=neighbors.probability[i].astype(np.float64),
             influence=neighbors.influence[i].astype(np.float64),
             share=neighbors.share[i].astype(np.float64),
+            n_voters=float(seen.n_voters()[i]),
+            cast=cast,
             share_by_chain=neighbors.share_by_chain[i].astype(np.float64),
             explained=explained,
             matters=matters,
@@ -98,6 +113,11 @@ class Ballot:
         tops = [set(np.argsort(-share, kind="stable")[:top].tolist()) for share in self.share_by_chain]
         shared = [len(one & other) for k, one in enumerate(tops) for other in tops[:k]]
         return float(np.mean(shared)) / max(1, top) if shared else None
+
+
+def _cast(share: NDArray[Any], case: Data) -> Array:
+    """Share of the votes for each class, (M,), from those of the parents, (S,)."""
+    return np.asarray(share @ np.eye(case.n_classes)[case.y_parents])
 
 
 def closed_details(case: Data, places: Rows, model: Model, q: Array) -> tuple[Array, Array]:

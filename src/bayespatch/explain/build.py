@@ -33,7 +33,7 @@ from bayespatch.explain.parts import (
     Ungrouped,
 )
 from bayespatch.explain.reading import Reading
-from bayespatch.fitted import Fitted, FittedNumbers, OpinionOnCases
+from bayespatch.fitted import MOST_AROUND, Fitted, FittedNumbers, OpinionOnCases
 from bayespatch.model import HIDDEN, Data
 from bayespatch.predict import predict_batches, predict_cases
 from bayespatch.sampling.posterior import Posterior
@@ -99,24 +99,23 @@ def explain_cases(
     second : OpinionOnCases, optional
         On the same cases.
     same : int array of shape (n,), optional
-        Which row of the training table each case is itself, -1: none. It does not vote on itself, and a warning says
-        so.
+        Which past case each case is itself, -1: none. It does not vote on itself, and a warning says so.
     """
     if same is None:
         same = np.full(len(cases.x), -1)
     place = {row: b for b, row in enumerate(fitted.parents.tolist())}
-    own = np.array([place.get(row, -1) for row in same.tolist()], dtype=np.int64)
+    own = np.array([place.get(row, -1) for row in same.tolist()], dtype=np.int64) if cases.elsewhere is None else same
     cases = cases._replace(own_parent=np.where(own >= 0, own, cases.own_parent))
     top, level, quantile, error, n_threads, engine = options
     if posterior.log_weights is not None:
-        ballots = _closed_ballots(posterior, cases, n_threads)
+        ballots = _closed_ballots(fitted, posterior, cases, n_threads)
     else:
         of_precedents = error if second is None else error / max(1.0 - second.pool.weight, 0.5)
         run = {"calibration": fitted.calibration, "error": of_precedents, "n_threads": n_threads, "engine": engine}
-        ballots = _sampled_ballots(posterior, cases, run)
-    for row, (plain, informed) in enumerate(ballots):
-        reading = Reading(fitted, second, row, level)
-        one = _Case(posterior, _only(cases, row), words, reading, plain, informed, top)
+        ballots = _sampled_ballots(fitted, posterior, cases, run)
+    for row, (near, case, plain, informed) in enumerate(ballots):
+        reading = Reading(near, second, row, level)
+        one = _Case(posterior, case, words, reading, plain, informed, top)
         share = float(fitted.percentiles(cases.x[[row]], np.array([plain.familiarity]))[0])
         percentile = None if np.isnan(share) else share
         precedent = Precedent(percentile is not None and percentile > quantile, percentile, quantile)
@@ -129,7 +128,20 @@ def _only(cases: Data, row: int, hidden: bool = False) -> Data:
     return cases._replace(x=cases.x[[row]], y=y, own_parent=cases.own_parent[[row]])
 
 
-def _closed_ballots(posterior: Posterior, cases: Data, n_threads: int) -> Iterator[tuple[Ballot, Ballot]]:
+def beside(fitted: Fitted, cases: Data, row: int, k: int, n_threads: int) -> tuple[Fitted, Data]:
+    """One of the cases beside the past cases that matter to it, at least k, and the model with these as parents."""
+    case = _only(cases, row)
+    near = fitted.around(case, k, n_threads)
+    if near is fitted:
+        return fitted, case
+    return near, near.past._replace(x=case.x, y=case.y, own_parent=case.own_parent)
+
+
+# A model and a case, the votes on it, and those that count its outcome
+_Voted = tuple[Fitted, Data, Ballot, Ballot]
+
+
+def _closed_ballots(fitted: Fitted, posterior: Posterior, cases: Data, n_threads: int) -> Iterator[_Voted]:
     """The votes on each case, and those that count its outcome, if known."""
     q = posterior.q.mean(axis=(0, 1))
 
@@ -137,12 +149,15 @@ def _closed_ballots(posterior: Posterior, cases: Data, n_threads: int) -> Iterat
         seen = predict_cases(posterior, case, detail="shares", n_threads=n_threads)
         return Ballot.closed(seen, case, posterior.model, q)
 
+    if fitted.elsewhere is not None:
+        fitted.compute_once()
     for row in range(len(cases.x)):
-        plain = ballot(_only(cases, row, hidden=True))
-        yield plain, plain if cases.y[row] == HIDDEN else ballot(_only(cases, row))
+        near, case = beside(fitted, cases, row, MOST_AROUND, n_threads)
+        plain = ballot(_only(case, 0, hidden=True))
+        yield near, case, plain, plain if cases.y[row] == HIDDEN else ballot(case)
 
 
-def _sampled_ballots(posterior: Posterior, cases: Data, run: Parameters) -> Iterator[tuple[Ballot, Ballot]]:
+def _sampled_ballots(fitted: Fitted, posterior: Posterior, cases: Data, run: Parameters) -> Iterator[_Voted]:
     hidden = cases._replace(y=np.full(len(cases.x), HIDDEN))
     first = 0
     for seen in predict_batches(posterior, hidden, detail=True, **run):
@@ -153,8 +168,9 @@ def _sampled_ballots(posterior: Posterior, cases: Data, run: Parameters) -> Iter
             some = cases._replace(x=cases.x[rows], y=cases.y[rows], own_parent=cases.own_parent[rows])
             informed = predict_cases(posterior, some, detail=True, **run)
         for i in range(len(seen.familiarity)):
-            plain = Ballot.sampled(seen, i)
-            yield plain, plain if informed is seen else Ballot.sampled(informed, i)
+            plain = Ballot.sampled(seen, i, cases)
+            case = _only(cases, rows.start + i)
+            yield fitted, case, plain, plain if informed is seen else Ballot.sampled(informed, i, cases)
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,13 +216,13 @@ class _Case:
 
     def explanation(self, precedent: Precedent, same: int) -> Explanation:
         fitted, reading, plain = self.fitted, self.reading, self.plain
-        hidden = _only(self.case, 0, hidden=True)
-        attribution = attribution_of(reading, plain, self.posterior, hidden, self.own)
+        attribution = attribution_of(reading, plain, self.posterior, self.attributed(), self.own)
         counts = self.counts(attribution)
         groups = self.groups(counts)
         neighbors = self.neighbors(counts)
         features = tuple(self.feature(j, neighbors) for j in range(len(fitted.schema.columns)))
-        best, others = int(self.probabilities.argmax()), fitted.loo.rows != same
+        best = int(self.probabilities.argmax())
+        others = (fitted.loo.rows if fitted.rows is None else fitted.rows[fitted.loo.rows]) != same
         number = reading.number(plain)
         known = None if self.case.y[0] == HIDDEN else self.words.outcomes
         return Explanation(
@@ -234,14 +250,14 @@ class _Case:
             guards=tuple(self.guards(features, precedent, same)),
             groups=groups,
             ungrouped=self.ungrouped(groups),
-            base_rates=max(0.0, 1.0 - float(plain.share.sum())),
+            base_rates=max(0.0, 1.0 - float(plain.cast.sum())),
             neighbors=neighbors,
             features=features,
             stability=Stability(self.informed.overlap(len(neighbors))),
             about={
                 "model": fitted.posterior.model.kind,
-                "past_cases": len(fitted.cases),
-                "parents": len(fitted.parents),
+                "past_cases": fitted.n_past_cases,
+                "parents": fitted.n_voting,
                 "converged": fitted.posterior.diagnostics().converged,
             },
             mean=None if number is None else number[0],
@@ -249,6 +265,19 @@ class _Case:
             population_interval=reading.population_interval(),
             follow_up=fitted.follow_up_among(plain.share, reading.level),
         )
+
+    def attributed(self) -> Data:
+        """The case, its outcome hidden, beside the past cases whose votes are compared with and without its values.
+
+        Where all are elsewhere, these are the sample of them that the model has learned from.
+        """
+        hidden = _only(self.case, 0, hidden=True)
+        if self.case.elsewhere is None:
+            return hidden
+        sample, rows = self.fitted.sample_past, self.fitted.rows
+        assert rows is not None
+        itself = np.flatnonzero(rows[self.fitted.cases] == hidden.own_parent[0])
+        return sample._replace(x=hidden.x, y=hidden.y, own_parent=np.append(itself, -1)[:1])
 
     def counts(self, attribution: Attribution | None) -> Array:
         """What each value counts, (P,): its points through precedents, or its effect on who votes.
@@ -289,7 +318,7 @@ class _Case:
                     shared=tuple(Shared(*named[j], bool(self.agrees[group.members, j].all())) for j in group.shared),
                     differs=tuple(self.differs(j, group.members) for j in group.differs),
                     closest=self.closest(group.members, counts),
-                    rows=tuple(rows),
+                    rows=tuple(map(fitted.number_of, rows)),
                 )
             )
         return tuple(groups)
@@ -306,13 +335,12 @@ class _Case:
         if not len(shown):
             return None
         (row,), (patches,) = fitted.parents[shown].tolist(), self.patches(shown, self.plain, counts)
-        return Closest(row, fitted.named(row), fitted.outcome_texts[row], patches)
+        return Closest(fitted.number_of(row), fitted.named(row), fitted.outcome_texts[row], patches)
 
     def ungrouped(self, groups: Sequence[Group]) -> Ungrouped:
         """The votes of all past cases that are in no group."""
-        cast = self.plain.share @ np.eye(self.case.n_classes)[self.case.y_parents]
         grouped = [group.vote_share * np.array(list(group.outcomes.values())) for group in groups]
-        rest = np.maximum(cast - np.sum(grouped, axis=0), 0.0)
+        rest = np.maximum(self.plain.cast - np.sum(grouped, axis=0), 0.0)
         total = float(rest.sum())
         shares = rest / total if total > 0.0 else np.full(len(rest), 1.0 / len(rest))
         return Ungrouped(total, self.reading.by_class(shares))
@@ -324,7 +352,7 @@ class _Case:
         each = zip(places.tolist(), self.reliance(places), self.patches(places, ballot, counts), strict=True)
         return tuple(
             Neighbor(
-                index=int(fitted.parents[b]),
+                index=fitted.number_of(int(fitted.parents[b])),
                 id=fitted.named(int(fitted.parents[b])),
                 outcome=fitted.outcome_texts[int(fitted.parents[b])],
                 probability=float(ballot.probability[b]),
@@ -374,13 +402,12 @@ class _Case:
         unseen = self.words.unseen[self.reading.row]
         yield from guards.guard_values(fitted.schema, numbers, self.own, unseen, fitted.ranges)
         if same >= 0 and fitted.may_be_shown(same):
-            yield guards.guard_itself(fitted.named(same), self.words.named(self.reading.row))
+            yield guards.guard_itself(fitted.name_of(same), self.words.named(self.reading.row))
         yield from guards.guard_combination(precedent, features)
         mine = list(fitted.subgroups.of_case(self.case.x[0], numbers))
         yield from guards.guard_subgroups(mine, fitted.loo_accuracy)
         if not isinstance(fitted, FittedNumbers):
-            voting = np.bincount(fitted.y[fitted.parents], minlength=fitted.n_classes)
-            sizes = np.bincount(fitted.y, minlength=fitted.n_classes)
+            voting, sizes = fitted.class_sizes()
             yield from guards.guard_rare(
                 dict(zip(fitted.class_names, sizes.tolist(), strict=True)),
                 [name for name, n in zip(fitted.class_names, voting.tolist(), strict=True) if not n],

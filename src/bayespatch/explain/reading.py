@@ -108,4 +108,4 @@ class Reading(NamedTuple):
         return {name: (low, high) for name, (low, high) in zip(self.fitted.class_names, ends.tolist(), strict=True)}
 
     def _of_precedents(self, ballot: Ballot) -> Array:
-        return self.fitted.calibration.interval(ballot.votes[None], ballot.share[None], self.level)[0]
+        return self.fitted.calibration.interval(ballot.votes[None], np.array([ballot.n_voters]), self.level)[0]

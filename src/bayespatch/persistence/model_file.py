@@ -8,6 +8,9 @@ people's data: they can be left out, or stored in a file of their own. The manif
 any case, so that no other cases can be put in their place. That part has 32 random bytes in it, drawn at the fit:
 without the part its checksum tells nothing.
 
+Where the past cases are too many for one process (`Fitted.elsewhere`), the part "cases" has the sample of them that the
+model learned from and the digests of the files with all of them, which are in a folder beside it.
+
 `save` puts a model through the same `validation` as `load` before it writes a byte: what is written can be read.
 """
 
@@ -34,6 +37,7 @@ from bayespatch.persistence.json_codec import array_to_json, hyper_to_json, para
 from bayespatch.persistence.registry import LOADABLE, Estimator
 from bayespatch.persistence.second_opinion import opinion_to_arrays
 from bayespatch.persistence.validation import CASES_METADATA, COLUMN, check_manifest, parameters_of, validated
+from bayespatch.retrieval import PartitionedIndex, PartsInFiles
 from bayespatch.sampling.diagnostics import Diagnostics
 from bayespatch.sampling.posterior import Posterior
 from bayespatch.tune import Tuning
@@ -132,7 +136,10 @@ def save(
                     raise refuse(place, "already exists", "pass overwrite=True to replace it, or another name")
         if not with_cases and cases_path is not None:
             raise ValueError("cases_path and with_cases=False contradict each other")
-        arrays, past = _arrays(fitted)
+        folder, digests = parts_folder(path if cases_path is None else cases_path), None
+        if fitted.has_cases and fitted.elsewhere is not None:
+            digests = _written_parts(fitted.elsewhere, folder, overwrite) if with_cases else ()
+        arrays, past = _arrays(fitted, digests)
         cases = None if past is None else packed(past)
         if past is None:  # the model was loaded without its cases
             manifest = _manifest_again(estimator, cast("LeftOut", fitted.x))
@@ -157,9 +164,27 @@ def save(
     else:
         apart = File({"package": manifest["package"], "holds": "cases"}, {"cases": cases})
         write([(cases_path, apart), (path, File(manifest, parts))])
+    if digests:
+        PartsInFiles(folder, digests).delete_others()
 
 
-def _arrays(fitted: Fitted) -> tuple[Arrays, Arrays | None]:
+def parts_folder(path: Path) -> str:
+    """The folder with the files of all past cases, beside the file that has the part "cases"."""
+    return f"{os.fspath(check_path(path))}.parts"
+
+
+def _written_parts(elsewhere: PartitionedIndex, folder: str, overwrite: bool) -> tuple[str, ...]:
+    """Write all past cases; files that are in the folder stay until the model file is complete. Returns the digests."""
+    if os.path.lexists(folder) and not overwrite:
+        raise refuse(folder, "already exists", "pass overwrite=True to replace it, or another name")
+    try:
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        return elsewhere.write(folder)
+    except OSError as error:
+        raise refuse(folder, f"cannot be written ({error.strerror or error})", "choose another place") from error
+
+
+def _arrays(fitted: Fitted, digests: tuple[str, ...] | None) -> tuple[Arrays, Arrays | None]:
     """The arrays of the model, and those stored with its past cases if it has them."""
     with_cases = fitted.has_cases
     values = {name: _part(fitted, name) for name in ARRAYS if with_cases or STORED[name] is Stored.ALWAYS}
@@ -187,6 +212,7 @@ def _arrays(fitted: Fitted) -> tuple[Arrays, Arrays | None]:
         "follow_up": None if fitted.follow_up is None else fitted.follow_up.to_dict(),
         "times": _times(fitted) if isinstance(fitted, FittedTimes) else None,
         "decision": None if decision is None else asdict(decision),
+        "elsewhere": None if digests is None else list(digests),
     }
     assert tuple(metadata) == CASES_METADATA
     past["metadata"] = np.frombuffer(dump_json(metadata), dtype=np.uint8)
@@ -337,8 +363,25 @@ def load(path: Path, *, cases: Path | None = None) -> Estimator:
         past = unpacked(parts["cases"]) if "cases" in parts else None
         parts_of = validated(manifest, unpacked(parts["arrays"]), past)
         estimator = _made(manifest)
+    if parts_of.get("elsewhere") is not None:
+        parts_of["elsewhere"] = _elsewhere(parts_folder(path if cases is None else cases), parts_of)
     estimator.fitted_ = _fitted(path, manifest, parts_of)
     return estimator
+
+
+def _elsewhere(folder: str, parts_of: Parts) -> PartitionedIndex:
+    """All past cases of a model, mapped from the files beside it."""
+    files, schema = PartsInFiles(folder, parts_of["elsewhere"]), parts_of["schema"]
+    files.check()
+    windows = [(window, *nested) for window, nested in zip(schema.windows.tolist(), schema.nested, strict=True)]
+    try:
+        found = PartitionedIndex.of_parts(files, len(files.digests), windows)
+    except ValueError as error:  # parts that do not fit each other
+        raise refuse(folder, f"these past cases do not belong together: {error}") from error
+    sizes = len(schema.columns), len(parts_of["class_names"])
+    if (len(found.windows), found.n_classes) != sizes or found.n_cases <= int(parts_of["rows"].max()):
+        raise refuse(folder, "these are the past cases of another model")
+    return found
 
 
 def _fitted(path: Path, manifest: JSONObject, parts: Parts) -> Fitted:

@@ -110,7 +110,17 @@ MANIFEST = (
     "parts",
 )
 # Keys of the JSON text "metadata" in the part "cases"
-CASES_METADATA = ("schema", "class_names", "edges", "kernel_density", "opinion", "follow_up", "times", "decision")
+CASES_METADATA = (
+    "schema",
+    "class_names",
+    "edges",
+    "kernel_density",
+    "opinion",
+    "follow_up",
+    "times",
+    "decision",
+    "elsewhere",
+)
 ESTIMATORS = ("PatchworkClassifier", "PatchworkRegressor", "PatchworkSurvival")
 COLUMN = ("name", "kind", "family", "description")
 _CALIBRATION = ("slope", "base", "anchor", "slope_error", "inflation")
@@ -206,12 +216,14 @@ def _beside_cases(
         "groups": None,
         "sample_weight": None,
         "shown": None,
+        "rows": None,
         **past,
         "salt": past["salt"].tobytes(),
         "ids": ids,
         "schema": schema,
     }
     parts["follow_up"] = follow_up
+    parts["elsewhere"] = _digests(metadata["elsewhere"], past, sizes)
     parts["class_names"] = _class_names(metadata["class_names"], sizes["M"])
     if manifest["estimator"] == "PatchworkClassifier":
         parts["decision"] = _decision(metadata["decision"], parts["class_names"])
@@ -241,6 +253,19 @@ def _beside_cases(
     if (parts["opinion"] is None) != (fitted["pool"] is None):
         raise ValueError("there is a second opinion without a weight, or a weight without one")
     return parts
+
+
+def _digests(stored: object, past: Arrays, sizes: Mapping[str, int]) -> tuple[str, ...] | None:
+    """Names of the files with all past cases, where the training table is a sample of them."""
+    if (stored is None) != ("rows" not in past):
+        raise ValueError("past cases either vote in this file, or are a sample of those that vote in other files")
+    if stored is None:
+        return None
+    if not isinstance(stored, list) or not all(isinstance(one, str) and _SHA256.fullmatch(one) for one in stored):
+        raise ValueError("the files with all past cases are not named by their checksums")
+    if not sizes["K"] or np.any(np.diff(past["rows"]) <= 0):
+        raise ValueError("past cases in other files need closed-form votes, and a sample of them in their order")
+    return tuple(stored)
 
 
 def _times(stored: object, past: Arrays) -> Parts:

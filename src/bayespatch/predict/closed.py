@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from bayespatch.model import HIDDEN, Data
 from bayespatch.predict.results import Detail, Importances, NeighborStatistics, Prediction
-from bayespatch.retrieval import CaseIndex, LeftOut, Ranges, VoteSums, vote, vote_shares
+from bayespatch.retrieval import CaseIndex, LargestShares, LeftOut, PartitionedIndex, VoteSums, vote, vote_shares
 from bayespatch.retrieval.sums import LEAST
 
 # Draws of the importances that vote, evenly spread over the chains: all, but fewer where there are many past cases,
@@ -33,7 +33,7 @@ class ClosedForm:
     Attributes
     ----------
     index : CaseIndex
-        The past cases.
+        The past cases; where all of them are elsewhere, those whose own shares of the votes are to be known.
     log_weights : array of shape (C, D, K)
         Log weight of every comparison.
     differ : array of shape (C, D, P)
@@ -44,6 +44,10 @@ class ClosedForm:
         Base rates; they have `LEAST` of the votes.
     base_votes : float
         Base votes of all classes together, beside the vote of a neighbor.
+    elsewhere : PartitionedIndex or None
+        All past cases that vote, where they are not in this process.
+    rows : int array, or None
+        The row of each of those in `index` in the whole table, if they are elsewhere.
     """
 
     index: CaseIndex
@@ -52,12 +56,14 @@ class ClosedForm:
     heard: NDArray[np.float64]
     base: NDArray[np.float64]
     base_votes: float
+    elsewhere: PartitionedIndex | None = None
+    rows: NDArray[np.int64] | None = None
 
     @classmethod
     def of(cls, posterior: Importances, data: Data) -> ClosedForm:
         """Of a fitted model and its past cases, the parents of `data`; made once for each posterior."""
         found = _made.get(posterior)
-        if found is not None and found[0] is data.x_parents:
+        if found is not None and found[0] is data.x_parents and found[1].elsewhere is data.elsewhere:
             return found[1]
         windows = [(window, *(data.nested[j] if data.nested else ())) for j, window in enumerate(data.windows.tolist())]
         index = CaseIndex.build(
@@ -69,7 +75,10 @@ class ClosedForm:
     def _of_index(cls, posterior: Importances, data: Data, index: CaseIndex) -> ClosedForm:
         weights = posterior.log_weights
         assert weights is not None
-        wanted = max(LEAST_DRAWS, DRAWN_PAIRS // max(1, index.n_cases))
+        elsewhere = data.elsewhere
+        assert elsewhere is None or isinstance(elsewhere, PartitionedIndex)
+        n_cases = index.n_cases if elsewhere is None else elsewhere.n_cases
+        wanted = max(LEAST_DRAWS, DRAWN_PAIRS // max(1, n_cases))
         n_kept = min(posterior.n_draws, max(1, wanted // posterior.n_chains))
         n_kept -= n_kept % min(n_kept, _batches_per_chain(posterior.n_chains))  # batches have as many draws each
         used = np.linspace(0, posterior.n_draws - 1, n_kept).round().astype(np.int64)
@@ -77,7 +86,8 @@ class ClosedForm:
         first = data.n_values * hyper.lam0
         differ = 1.0 - q + q * first / (first + hyper.lam)
         mu, mu0 = hyper.mu_per_class(data.n_classes), hyper.mu0_per_class(data.n_classes)
-        closed = cls(index, weights[:, used], differ, mu, mu0 / mu0.sum(), float(mu0.sum()))
+        of_model = weights[:, used], differ, mu, mu0 / mu0.sum(), float(mu0.sum())
+        closed = cls(index, *of_model, elsewhere, data.rows_of_parents)
         _made[posterior] = data.x_parents, closed
         return closed
 
@@ -96,9 +106,28 @@ class ClosedForm:
         self, x: NDArray[np.float64], left_out: LeftOut | None = None, n_threads: int = 1
     ) -> NDArray[np.float64]:
         """`Prediction.familiarity` of n cases, (n, P)."""
-        n_weights = self.log_weights.shape[2]
-        ranges, weights = self.index.ranges(x), self.log_weights.reshape(-1, n_weights)
-        return self._familiarity(x, vote(self.index, ranges, weights, left_out=left_out, n_threads=n_threads))
+        return self._familiarity(x, self._vote(x, left_out, n_threads, "cpu"))
+
+    def left_out(self, data: Data) -> LeftOut:
+        """Past cases that may not vote on the cases of `data`, as the methods take them.
+
+        These are rows of the whole table where all past cases are elsewhere, else stored positions.
+        """
+        if self.elsewhere is not None:
+            return LeftOut.of_rows(data.own_parent)
+        return LeftOut.members(self.index, data.own_parent, data.groups)
+
+    def left_out_here(self, data: Data) -> LeftOut:
+        """The same as stored positions of `index`."""
+        out = self.left_out(data)
+        return out if self.rows is None else out.among(self.rows).stored_in(self.index)
+
+    def largest(
+        self, x: NDArray[np.float64], y: NDArray[np.int64], k: int, left_out: LeftOut | None = None, n_threads: int = 1
+    ) -> LargestShares:
+        """The k past cases with the largest shares of the votes on n cases, (n, P), where all are elsewhere."""
+        sums = self._vote(x, left_out, n_threads, "cpu")
+        return self._largest(x, sums, self.heard * self._by_class(y), k, left_out, n_threads, "cpu")
 
     def predict(
         self,
@@ -110,22 +139,17 @@ class ClosedForm:
         engine: str = "cpu",
     ) -> Prediction:
         """Votes on n cases, (n, P), by everybody but those left out; classes y that are known count too."""
-        n, (n_chains, n_draws, n_weights) = len(x), self.log_weights.shape
-        ranges, heard = self.index.ranges(x), self.heard * self._by_class(y)
-        sums = vote(
-            self.index,
-            ranges,
-            self.log_weights.reshape(-1, n_weights),
-            left_out=left_out,
-            n_threads=n_threads,
-            engine=engine,
-        )
+        n, (n_chains, n_draws, _) = len(x), self.log_weights.shape
+        heard = self.heard * self._by_class(y)
+        sums = self._vote(x, left_out, n_threads, engine)
         shares = (1.0 - LEAST) * sums.shares(heard) + LEAST * self.base  # (n, C * D, M)
         n_batches = min(n_draws, _batches_per_chain(n_chains))
         votes = shares.reshape(n, n_chains * n_batches, n_draws // n_batches, -1).mean(axis=2)
-        neighbors = covariance = None
-        if detail:
-            neighbors = self._neighbors(ranges, sums, heard, left_out, n_threads, engine)
+        neighbors = covariance = largest = None
+        if detail and (detail != "voters" or self.elsewhere is None):
+            neighbors = self._neighbors(x, sums, heard, left_out, n_threads, engine)
+        if detail and self.elsewhere is not None:
+            largest = self._largest(x, sums, heard, 1, left_out, n_threads, engine)
         if detail == "spread":
             apart = shares - shares.mean(axis=1, keepdims=True)
             covariance = np.swapaxes(apart, 1, 2) @ apart / apart.shape[1]
@@ -135,7 +159,35 @@ class ClosedForm:
             np.full(n, n_chains * n_draws),
             neighbors,
             covariance,
+            largest,
         )
+
+    @property
+    def _weights(self) -> NDArray[np.float64]:
+        return self.log_weights.reshape(-1, self.log_weights.shape[2])
+
+    def _vote(self, x: NDArray[np.float64], left_out: LeftOut | None, n_threads: int, engine: str) -> VoteSums:
+        """The votes of all past cases."""
+        if self.elsewhere is not None:
+            return self.elsewhere.vote(x, self._weights, left_out=left_out, n_threads=n_threads, engine=engine)
+        ranges = self.index.ranges(x)
+        return vote(self.index, ranges, self._weights, left_out=left_out, n_threads=n_threads, engine=engine)
+
+    def _largest(
+        self,
+        x: NDArray[np.float64],
+        sums: VoteSums,
+        heard: NDArray[np.float64],
+        k: int,
+        left_out: LeftOut | None,
+        n_threads: int,
+        engine: str,
+    ) -> LargestShares:
+        assert self.elsewhere is not None
+        found = self.elsewhere.vote_shares(
+            x, self._weights, sums, heard, k, left_out=left_out, n_threads=n_threads, engine=engine
+        )
+        return LargestShares(found.rows, (1.0 - LEAST) * found.shares, (1.0 - LEAST) ** 2 * found.squares)
 
     def _by_class(self, y: NDArray[np.int64]) -> NDArray[np.float64]:
         """Factor of a past case of each class, (n, M): the likelihood of a known class with it as the neighbor."""
@@ -152,25 +204,28 @@ class ClosedForm:
         weights = np.maximum(self.log_weights.reshape(-1, self.log_weights.shape[2]), 0.0).sum(axis=1)
         differ = np.log(self.differ.reshape(-1, self.differ.shape[2]))
         known = (~np.isnan(x)).astype(np.float64)
-        log_total = np.maximum(sums.log_total(), -1e6) - np.log(max(self.index.total_weight, np.finfo(np.float64).tiny))
+        total = self.index.total_weight if self.elsewhere is None else self.elsewhere.total_weight
+        log_total = np.maximum(sums.log_total(), -1e6) - np.log(max(total, np.finfo(np.float64).tiny))
         return np.asarray((log_total + weights + np.einsum("nj,dj->nd", known, differ)).mean(axis=1))
 
     def _neighbors(
         self,
-        ranges: Ranges,
+        x: NDArray[np.float64],
         sums: VoteSums,
         heard: NDArray[np.float64],
         left_out: LeftOut | None,
         n_threads: int,
         engine: str,
     ) -> NeighborStatistics:
-        """Shares of all past cases in the votes, by chain; which features matter is not said here."""
-        n_chains, _, n_weights = self.log_weights.shape
+        """Shares of the past cases in `index` in the votes, by chain; which features matter is not said here."""
+        n_chains = len(self.log_weights)
         n = len(sums.sums)
+        if left_out is not None and self.rows is not None:
+            left_out = left_out.among(self.rows).stored_in(self.index)
         shares = vote_shares(
             self.index,
-            ranges,
-            self.log_weights.reshape(-1, n_weights),
+            self.index.ranges(x),
+            self._weights,
             sums,
             heard,
             left_out=left_out,
@@ -207,12 +262,12 @@ def predict_closed(
     closed = ClosedForm.of(posterior, data)
     n_chains, n_draws = closed.log_weights.shape[:2]
     per_case = n_chains * n_draws * data.n_classes * 3
-    if detail:
+    if detail and (detail != "voters" or closed.elsewhere is None):
         per_case += (n_chains + 2) * closed.index.n_cases
     size = max(1, min(4096, BATCH_NUMBERS // per_case))
     for first in range(0, len(data.x), size):
         rows = slice(first, first + size)
-        out = LeftOut.members(closed.index, data.own_parent[rows], data.groups)
+        out = closed.left_out(data._replace(own_parent=data.own_parent[rows]))
         if excluded is not None:
-            out = out.and_these(closed.index, excluded[rows])
+            out = out.and_these(closed.index.positions() if closed.rows is None else closed.rows, excluded[rows])
         yield closed.predict(data.x[rows], data.y[rows], out, detail, n_threads, engine)

@@ -8,11 +8,15 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespatch.calibrate import effective_number
 from bayespatch.model import Model
+from bayespatch.retrieval import LargestShares
+from bayespatch.retrieval.sums import LEAST
 from bayespatch.types import AnyArray
 
-# Who the neighbors are, and (True) which of their features matter, or ("spread") how votes vary over the draws
-Detail = bool | Literal["shares", "spread"]
+# Who the neighbors are, and (True) which of their features matter, or ("spread") how votes vary over the draws; or
+# ("voters") only how many they are, and the largest
+Detail = bool | Literal["shares", "spread", "voters"]
 
 
 class Importances(Protocol):
@@ -103,6 +107,9 @@ class Prediction(NamedTuple):
     neighbors : NeighborStatistics, or None if they were not asked for
     covariance : array of shape (n, M, M), or None if it was not asked for
         Of the shares of the votes over the draws of the importances.
+    largest : LargestShares or None
+        Where they were asked for and all past cases are elsewhere: the one with the largest share of the votes on each
+        case, and how many effective voters there are.
     """
 
     votes_by_batch: NDArray[np.float64]
@@ -110,11 +117,30 @@ class Prediction(NamedTuple):
     n_draws: NDArray[np.int64]
     neighbors: NeighborStatistics | None
     covariance: NDArray[np.float64] | None = None
+    largest: LargestShares | None = None
 
     def mean_votes(self) -> NDArray[np.float64]:
         """The share of the votes for each class: the mean over the draws, (n, M)."""
         means = self.votes_by_batch.mean(axis=1)
         return np.asarray(means / means.sum(axis=1, keepdims=True))
+
+    def n_voters(self) -> NDArray[np.float64]:
+        """Effective number of voters: ``(sum s)^2 / sum s^2`` of their shares s (Kish), (n,)."""
+        if self.largest is not None:
+            return (1.0 - LEAST) ** 2 / np.maximum(self.largest.squares, np.finfo(np.float64).tiny)
+        assert self.neighbors is not None
+        return effective_number(self.neighbors.share)
+
+    def closest(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Row of the past case with the largest share of the votes on each case, and this share, (n,).
+
+        `rows` has the rows of the parents, (S,).
+        """
+        if self.largest is not None:
+            return self.largest.rows[:, 0], self.largest.shares[:, 0]
+        assert self.neighbors is not None
+        share = self.neighbors.share
+        return rows[share.argmax(axis=1)], share.max(axis=1).astype(np.float64)
 
     @classmethod
     def joined(cls, parts: list[Prediction]) -> Prediction:
@@ -126,12 +152,14 @@ class Prediction(NamedTuple):
         if statistics:
             together = NeighborStatistics(*(np.concatenate(pieces) for pieces in zip(*statistics, strict=True)))
         spread = [part.covariance for part in parts if part.covariance is not None]
+        largest = [part.largest for part in parts if part.largest is not None]
         return cls(
             np.concatenate([part.votes_by_batch for part in parts]),
             np.concatenate([part.familiarity for part in parts]),
             np.concatenate([part.n_draws for part in parts]),
             together,
             np.concatenate(spread) if spread else None,
+            LargestShares(*map(np.concatenate, zip(*largest, strict=True))) if largest else None,
         )
 
 

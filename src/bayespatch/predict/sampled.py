@@ -85,9 +85,10 @@ def predict_batches(
         Whose q-tilde is used; `data.x_parents` must be the parents that it was sampled with.
     data : Data
         The new cases, their labels hidden (types I and II) or known (type III), and the parents.
-    detail : bool, "shares" or "spread"
+    detail : bool, "shares", "spread" or "voters"
         Also say who the neighbors are and which features matter; "shares" leaves the features out, which takes P times
-        less memory. "spread" adds the covariance of the votes over the draws, of votes in closed form alone.
+        less memory. "spread" adds the covariance of the votes over the draws, of votes in closed form alone. "voters"
+        suffices for the number of voters and the closest one.
     excluded : bool array of shape (n, S), optional
         Parents that may not be neighbors of a case, beside the case itself (`data.own_parent`). Model I alone.
     calibration : Calibration, optional
@@ -115,6 +116,8 @@ def predict_batches(
         return
     if detail == "spread":
         raise ValueError("detail='spread' needs votes in closed form; fit with votes='closed', or pass 'shares'")
+    if detail == "voters":
+        detail = "shares"
     if scheduler is not None and len(data.x) > CASES_PER_PART:
         settings = dict(detail=detail, calibration=calibration, error=error, max_passes=max_passes)
         yield from _predict_on_workers(posterior, data, excluded, settings, scheduler)
@@ -562,7 +565,7 @@ def blank_votes(posterior: Importances, past: Data, *, n_threads: int = 1) -> ND
     """
     hyper, n_classes = posterior.model.hyper, past.n_classes
     if posterior.log_weights is not None:  # everybody votes
-        cast = hyper.mu_per_class(n_classes) * np.bincount(past.y_parents, past.weights, n_classes)
+        cast = hyper.mu_per_class(n_classes) * past.weight_by_class()
         base = hyper.mu0_per_class(n_classes)
         return np.asarray((1.0 - LEAST) * cast / cast.sum() + LEAST * base / base.sum())
     if posterior.model.kind != "I":

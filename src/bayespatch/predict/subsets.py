@@ -20,7 +20,6 @@ from scipy.special import softmax
 from bayespatch.model import Data
 from bayespatch.predict.closed import ClosedForm
 from bayespatch.predict.results import Importances
-from bayespatch.retrieval import LeftOut
 from bayespatch.retrieval.sums import LEAST
 from bayespatch.types import AnyArray
 
@@ -111,7 +110,7 @@ class SubsetVoter:
         codes = index.codes[index.columns[used]]
         holds = (codes >= low[used, None]) & (codes <= high[used, None])
         may_vote = np.ones(index.n_cases, dtype=np.bool_)
-        may_vote[LeftOut.members(index, case.own_parent, case.groups).positions] = False
+        may_vote[closed.left_out_here(case).positions] = False
         classes = index.classes
         key = np.packbits(holds, axis=0).T
         key = np.ascontiguousarray(np.column_stack([classes.astype(">u4").view(np.uint8).reshape(-1, 4), key]))

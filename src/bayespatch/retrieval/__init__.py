@@ -14,12 +14,13 @@ from __future__ import annotations
 from bayespatch.retrieval.index import CaseIndex, Ranges
 from bayespatch.retrieval.partitions import LargestShares, PartitionedIndex, PartsInFiles
 from bayespatch.retrieval.past_part import PastCases
-from bayespatch.retrieval.sums import LeftOut, VoteSums
+from bayespatch.retrieval.sums import LeaveOneOutScores, LeftOut, VoteSums
 from bayespatch.retrieval.votes import leave_one_out, vote, vote_shares
 
 __all__ = [
     "CaseIndex",
     "LargestShares",
+    "LeaveOneOutScores",
     "LeftOut",
     "PartitionedIndex",
     "PartsInFiles",

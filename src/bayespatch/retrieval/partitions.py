@@ -148,6 +148,13 @@ class PartsInFiles:
             if file_digest(path) != digest:
                 raise refuse(path, "this file of past cases is damaged: its checksum differs")
 
+    def delete_others(self) -> None:
+        """Delete the files of the folder that are none of these parts."""
+        known = {digest + ENDING for digest in self.digests}
+        for name in os.listdir(self.folder):
+            if name.endswith(ENDING) and name not in known:
+                os.unlink(os.path.join(self.folder, name))
+
     def close(self) -> None:
         """Drop the parts, and files that are temporary."""
         self._mapped = {}
@@ -216,9 +223,8 @@ class PartitionedIndex:
         n_by_class: NDArray[np.int64],
         compares_missing: NDArray[np.bool_],
         windows: Sequence[Sequence[float]],
-        n_threads: int = 1,
     ) -> None:
-        self.parts, self.n_threads = parts, n_threads
+        self.parts = parts
         self.first_row, self.n_by_class, self.compares_missing = first_row, n_by_class, compares_missing
         self.windows = tuple(tuple(each) for each in windows)
         self.columns, self.reach = comparisons(self.windows, compares_missing)
@@ -235,7 +241,6 @@ class PartitionedIndex:
         scheduler: str | None = None,
         each: Each | None = None,
         in_files: bool = False,
-        n_threads: int = 1,
     ) -> PartitionedIndex:
         """Read and index each part where it lies.
 
@@ -258,8 +263,6 @@ class PartitionedIndex:
             left out, parts are read one after the other in this process.
         in_files : bool
             Without a scheduler: keep the parts in temporary files, which are deleted with the index.
-        n_threads : int
-            Threads that vote, in this process; on workers one thread handles a part.
         """
         how = read, n_classes, [tuple(each) for each in windows], has_missing
         whole = [(*how, *given) for given in arguments]
@@ -280,12 +283,10 @@ class PartitionedIndex:
                 raise
         else:
             parts = PartsHere(each(_indexed, whole) if each is not None else starmap(_indexed, whole))
-        return cls.of_parts(parts, len(whole), windows, n_threads)
+        return cls.of_parts(parts, len(whole), windows)
 
     @classmethod
-    def of_parts(
-        cls, parts: Parts, n_parts: int, windows: Sequence[Sequence[float]], n_threads: int = 1
-    ) -> PartitionedIndex:
+    def of_parts(cls, parts: Parts, n_parts: int, windows: Sequence[Sequence[float]]) -> PartitionedIndex:
         """Of parts that are there; on an error they are dropped."""
         try:
             sizes, missing = zip(*parts.each(_described, None, range(n_parts)), strict=True)
@@ -295,7 +296,7 @@ class PartitionedIndex:
             raise
         first_row = np.append(0, np.cumsum(by_class.sum(axis=1)))
         compares_missing = np.logical_or.reduce(missing)
-        return cls(parts, first_row, by_class.sum(axis=0), compares_missing, windows, n_threads)
+        return cls(parts, first_row, by_class.sum(axis=0), compares_missing, windows)
 
     @property
     def n_cases(self) -> int:
@@ -317,7 +318,15 @@ class PartitionedIndex:
         """Sum of the weights of each class, (M,)."""
         return self.n_by_class.astype(np.float64)
 
-    def vote(self, x: Array, log_weights: Array, *, left_out: LeftOut | None = None, engine: str = "cpu") -> VoteSums:
+    def vote(
+        self,
+        x: Array,
+        log_weights: Array,
+        *,
+        left_out: LeftOut | None = None,
+        n_threads: int = 1,
+        engine: str = "cpu",
+    ) -> VoteSums:
         """Votes of all past cases on n cases, in every draw.
 
         Parameters
@@ -328,10 +337,12 @@ class PartitionedIndex:
             Log weight of every comparison in each draw.
         left_out : LeftOut, optional
             Past cases that may not vote on a case, by their rows in the whole table (`LeftOut.of_rows`).
+        n_threads : int
+            Threads for each part; on workers one thread handles a part.
         engine : {"cpu", "cuda", "auto"}
             What votes where a part lies.
         """
-        return reduce(add, self._each(_vote, self._question(x, log_weights, left_out, engine)))
+        return reduce(add, self._each(_vote, self._question(x, log_weights, left_out, n_threads, engine)))
 
     def vote_shares(
         self,
@@ -342,13 +353,14 @@ class PartitionedIndex:
         k: int,
         *,
         left_out: LeftOut | None = None,
+        n_threads: int = 1,
         engine: str = "cpu",
     ) -> LargestShares:
         """The k past cases with the largest shares of the votes on each of n cases.
 
         Parameters
         ----------
-        x, log_weights, left_out, engine
+        x, log_weights, left_out, n_threads, engine
             As in `vote`.
         totals : VoteSums
             What `vote` returned.
@@ -357,7 +369,7 @@ class PartitionedIndex:
         k : int
             How many to return; fewer where there are fewer past cases.
         """
-        question = self._question(x, log_weights, left_out, engine)
+        question = self._question(x, log_weights, left_out, n_threads, engine)
         results = self._each(_largest_shares, (question, totals, heard, k))
         return reduce(lambda one, other: one.merged(other, k), results)
 
@@ -371,13 +383,15 @@ class PartitionedIndex:
         slope: float,
         heard: Array,
         base: Array,
+        n_threads: int = 1,
         engine: str = "cpu",
     ) -> LeaveOneOutScores:
         """Predict past cases from all others in one draw.
 
-        `x`, `left_out` and `engine` are as in `vote`, the other arguments as in `bayespatch.retrieval.leave_one_out`.
+        `x`, `left_out`, `n_threads` and `engine` are as in `vote`, the other arguments as in
+        `bayespatch.retrieval.leave_one_out`.
         """
-        question = self._question(x, log_weights, left_out, engine)
+        question = self._question(x, log_weights[None], left_out, n_threads, engine)
         sums: LeaveOneOutSums = reduce(add, self._each(_leave_one_out, question))
         return sums.scores(y, slope=slope, heard=heard, base=base)
 
@@ -398,6 +412,10 @@ class PartitionedIndex:
         """Rows of the whole table with exactly the own values of each of n cases, (n, P)."""
         parts = list(self._each(_rows_with, values))
         return [np.concatenate(rows) for rows in zip(*parts, strict=True)] if len(values) else []
+
+    def rows_named(self, name: str) -> NDArray[np.int64]:
+        """Rows of the whole table that have this name."""
+        return np.concatenate(list(self._each(_rows_named, name)))
 
     def write(self, folder: str) -> tuple[str, ...]:
         """Write the parts as files of a folder, one after the other; returns their digests."""
@@ -420,9 +438,12 @@ class PartitionedIndex:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _question(self, x: Array, log_weights: Array, left_out: LeftOut | None, engine: str) -> _Question:
+    def _question(
+        self, x: Array, log_weights: Array, left_out: LeftOut | None, n_threads: int, engine: str
+    ) -> _Question:
         out = LeftOut.nobody(len(x)) if left_out is None else left_out
-        return _Question(x, log_weights, out, self.compares_missing, engine, self.n_threads)
+        own = n_threads if isinstance(self.parts, PartsHere | PartsInFiles) else 1  # a worker has a part in each thread
+        return _Question(x, log_weights, out, self.compares_missing, engine, own)
 
     def __deepcopy__(self, _: object) -> PartitionedIndex:
         return self  # nothing in it changes
@@ -495,6 +516,10 @@ def _rows_with(values: Array, part: PastPart, first: int) -> list[NDArray[np.int
     return [first + part.rows_with(each) for each in values]
 
 
+def _rows_named(name: str, part: PastPart, first: int) -> NDArray[np.int64]:
+    return first + (np.empty(0, np.int64) if part.names is None else part.names.places_of(name))
+
+
 def _described(_: None, part: PastPart, __: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     return np.diff(part.index.start), part.index.compares_missing
 
@@ -531,4 +556,4 @@ def _largest_shares(shared: tuple[_Question, VoteSums, Array, int], stored: Past
 
 def _leave_one_out(question: _Question, stored: PastPart, first: int) -> LeaveOneOutSums:
     part, out = stored.index.with_missing(question.compares_missing), question.left_out.stored_in(stored.index, first)
-    return leave_one_out_sums(part, part.ranges(question.x), out, question.log_weights, **question.options())
+    return leave_one_out_sums(part, part.ranges(question.x), out, question.log_weights[0], **question.options())

@@ -63,6 +63,20 @@ class Names(NamedTuple):
         ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
         return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), ends)
 
+    def places_of(self, text: str) -> NDArray[np.int64]:
+        """Where this name is.
+
+        Examples
+        --------
+        >>> Names.of(["ab", "c", "b"]).places_of("b")
+        array([2])
+        """
+        wanted = np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
+        starts = np.append(0, self.ends)[:-1]
+        places = np.flatnonzero(self.ends - starts == len(wanted))
+        letters = self.letters[starts[places, None] + np.arange(len(wanted))]
+        return places[(letters == wanted).all(axis=1)]
+
     def at(self, places: NDArray[np.int64]) -> list[str]:
         """Some of them."""
         starts = np.where(places > 0, self.ends[places - 1], 0)

@@ -114,10 +114,25 @@ class LeftOut(NamedTuple):
         order = np.lexsort((positions, case))
         return LeftOut(positions[order], np.append(0, np.cumsum(np.bincount(case, minlength=n))))
 
-    def and_these(self, index: CaseIndex, excluded: NDArray[np.bool_]) -> LeftOut:
-        """The same and further past cases: `excluded` (n, N) marks rows of the original table."""
+    def among(self, rows: NDArray[np.int64]) -> LeftOut:
+        """From rows of a table to the places of some of its rows, (S,), each once; drops the others.
+
+        Examples
+        --------
+        >>> LeftOut(np.array([3, 7, 8]), np.array([0, 2, 3])).among(np.array([8, 1, 3]))
+        LeftOut(positions=array([2, 0]), edges=array([0, 1, 2]))
+        """
+        order = np.argsort(rows)
+        place = np.minimum(np.searchsorted(rows[order], self.positions), max(0, len(rows) - 1))
+        inside = rows[order][place] == self.positions if len(rows) else np.zeros(len(self.positions), np.bool_)
+        case = np.repeat(np.arange(len(self.edges) - 1), np.diff(self.edges))[inside]
+        edges = np.append(0, np.cumsum(np.bincount(case, minlength=len(self.edges) - 1)))
+        return LeftOut(order[place[inside]], edges)
+
+    def and_these(self, numbers: NDArray[np.int64], excluded: NDArray[np.bool_]) -> LeftOut:
+        """The same and further past cases: `excluded` (n, N) marks some of those at the positions `numbers`, (N,)."""
         parts = [
-            np.union1d(self.positions[first:last], np.flatnonzero(marked[index.rows]))
+            np.union1d(self.positions[first:last], numbers[marked])
             for first, last, marked in zip(self.edges[:-1], self.edges[1:], excluded, strict=True)
         ]
         edges = np.append(0, np.cumsum([len(part) for part in parts])).astype(np.int64)

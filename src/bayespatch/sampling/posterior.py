@@ -103,7 +103,7 @@ class Posterior:
         Features with a comparison for missing values.
     efficiency : array of shape (1,), or None
         If the importances were drawn from a normal approximation: the effective share of draws that are reweighted
-        to their exact posterior. None if that was not checked.
+        to their exact posterior. NaN if that was not checked.
     model, settings, timing
         The model, the settings of the run, and its cost.
 
@@ -172,7 +172,7 @@ class Posterior:
             steps=steps,
             log_weights=log_weights,
             compares_missing=compares_missing,
-            efficiency=None if efficiency is None else np.array([efficiency]),
+            efficiency=np.array([np.nan if efficiency is None else efficiency]),
         )
 
     @property
@@ -236,7 +236,9 @@ class Posterior:
     def _diagnostics(self) -> Diagnostics:
         if self.steps is not None:
             found = diagnose_steps(self.steps)
-            return found if self.efficiency is None else replace(found, efficiency=float(self.efficiency[0]))
+            if self.efficiency is None or np.isnan(self.efficiency[0]):
+                return found
+            return replace(found, efficiency=float(self.efficiency[0]))
         names = [f"q[{j}]" for j in range(self.q.shape[2])] + ["log_joint", "mean_neighbors"]
         mean_neighbors = self.n_neighbors.mean(axis=2)
         watched = np.concatenate([self.q, self.log_joint[:, :, None], mean_neighbors[:, :, None]], axis=2)
