@@ -5,23 +5,23 @@ from __future__ import annotations
 from starlette.responses import Response
 
 from bayespatch.casebase.people import VIEWER
-from bayespatch.language import gettext
+from bayespatch.language import gettext, to_translate
 from bayespatch.web import passwords, second_factor
 from bayespatch.web.access import Ask, give_session, may_use_password, page_route, verify_password
 from bayespatch.web.refusals import Refusal
 
 CHANGES = {  # actions of the audit log
-    "invite": "link for a new password",
-    "accept": "password set with a link",
-    "password": "password changed",
-    "second factor": "second factor changed or recovery code used",
-    "token": "token created",
-    "revoke": "token or link withdrawn",
-    "link": "linked to single sign-on",
-    "unlink": "unlinked from single sign-on",
-    "role": "role changed",
-    "disable": "account disabled",
-    "enable": "account enabled",
+    "invite": to_translate("link for a new password"),
+    "accept": to_translate("password set with a link"),
+    "password": to_translate("password changed"),
+    "second factor": to_translate("second factor changed or recovery code used"),
+    "token": to_translate("token created"),
+    "revoke": to_translate("token or link withdrawn"),
+    "link": to_translate("linked to single sign-on"),
+    "unlink": to_translate("unlinked from single sign-on"),
+    "role": to_translate("role changed"),
+    "disable": to_translate("account disabled"),
+    "enable": to_translate("account enabled"),
 }
 
 
@@ -45,7 +45,9 @@ async def _page(
         codes=codes or [],
         may_use_password=may_use_password(ask.service, ask.person),
         linked=await ask.do(ask.base.identities.of, ask.by),
-        changes=[(row.at, row.by, CHANGES[row.action]) for row in await ask.do(ask.base.people.changes, ask.by)],
+        changes=[
+            (row.at, row.by, gettext(CHANGES[row.action])) for row in await ask.do(ask.base.people.changes, ask.by)
+        ],
     )
 
 
