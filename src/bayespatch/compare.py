@@ -1,4 +1,4 @@
-"""Beside the usual methods: how well a patchwork predicts a table, cross-validated, all methods on the same folds."""
+"""Cross-validated comparison of a patchwork with standard methods on the same folds."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class RepeatedRowsWarning(UserWarning):
 
 
 class Standing(NamedTuple):
-    """How one method fared: each measure in each fold, and the seconds that its fits and predictions took.
+    """Results of one method: each measure in each fold, and the seconds for fits and predictions.
 
     None for an opinion alone: it comes out of the fit of both.
     """
@@ -101,10 +101,10 @@ def compare(
     threshold: float | None = None,
     tell: Tell | None = None,
 ) -> list[Standing]:
-    """Cross-validate a patchwork beside logistic regression, nearest neighbors, a random forest and the base rate.
+    """Cross-validate a patchwork, logistic regression, nearest neighbors, a random forest and the base rate.
 
     The other methods are tuned in each fold, by cross-validation within its training cases. Average precision and net
-    benefit are of the rarer class, or means over the classes where there are more than two.
+    benefit refer to the rarer class, or are means over more than two classes.
 
     Parameters
     ----------
@@ -124,14 +124,14 @@ def compare(
         Rows with the same value, such as a patient's visits, are always in the same fold. Without it, rows that repeat
         each other more often than chance explains are kept together, with a `RepeatedRowsWarning`.
     threshold : float, optional
-        The probability from which a class is called, for the net benefit; None: the class's share of the cases.
+        The probability at which a class is flagged, for the net benefit; None: the class's share of the cases.
     tell : function, optional
-        Called with how far it is.
+        Called with the progress.
 
     Returns
     -------
     list of Standing
-        The patchwork first; one with a second opinion is followed by what each of its opinions says alone.
+        The patchwork first, followed by each of its opinions alone, if it has a second opinion.
     """
     folds = check_count("folds", folds, at_least=2)
     if threshold is not None and not 0.0 < threshold < 1.0:

@@ -1,7 +1,7 @@
 """Decision thresholds: from which probability on a class is called, and which predictions are undecided.
 
-A threshold follows from costs: if missing a case costs as much as f false alarms, calling the class is worth it from a
-probability of 1 / (1 + f) on.
+A threshold follows from costs: if a missed case costs as much as f false alarms, flagging is worthwhile from a
+probability of 1 / (1 + f).
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True)
 class Decision:
-    """A class that is called from a probability on.
+    """A class that is flagged at or above a probability.
 
     Attributes
     ----------
     label : str
         Name of the class.
     threshold : float
-        It is called where its probability is at least this.
+        It is flagged if its probability is at least this.
 
     Examples
     --------
@@ -39,14 +39,14 @@ class Decision:
             raise ValueError(f"threshold={self.threshold!r} is not a probability; pass a number between 0 and 1")
 
     def called(self, p: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Whether the class is called, given its probabilities."""
+        """Whether the class is flagged, given its probabilities."""
         return np.asarray(p >= self.threshold)
 
 
 def undecided(
     p: NDArray[np.float64], intervals: NDArray[np.float64], names: Sequence[str], decision: Decision | None = None
 ) -> NDArray[np.bool_]:
-    """Which predictions, (n, M), are undecided: their intervals, (n, M, 2), leave the decision open.
+    """Whether each prediction, (n, M), is undecided, given its intervals, (n, M, 2).
 
     With a decision, the interval of its class includes the threshold. Otherwise, the interval of the most probable
     class includes the probability of another class.
@@ -109,7 +109,7 @@ def read_decision(
 
 
 def check_texts(threshold: str, cost: str) -> str | None:
-    """What is wrong with the texts of a threshold and of costs, whatever the classes are; None if nothing is."""
+    """The error in a threshold or in costs given as text, for any classes; None if valid."""
     if threshold and cost:
         return "threshold and cost are alternatives; remove one of them"
     for name, text in {"threshold": threshold, "cost": cost}.items():

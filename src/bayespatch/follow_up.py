@@ -220,7 +220,7 @@ class FollowUp:
 
     @classmethod
     def from_stored(cls, described: object, numbers: AnyArray, n: int) -> FollowUp:
-        """The columns that `to_dict` and `to_array` wrote for n rows; anything else is a ValueError."""
+        """The columns that `to_dict` and `to_array` wrote for n rows; anything else raises a ValueError."""
         names = ["name", "kind", "label", "unit", "event", "levels"]
         if not isinstance(described, list) or not all(isinstance(d, dict) and list(d) == names for d in described):
             raise ValueError("the follow-up columns are not described as save() describes them")

@@ -34,7 +34,7 @@ class Subgroup:
         Wilson's 95 % interval.
     auc : float or None
     stated, actual : dict
-        Mean predicted probability of each class, and how often it occurred.
+        Mean predicted probability and observed frequency of each class.
     flagged : float
         Share without adequate precedent.
     worse : str or None

@@ -129,7 +129,7 @@ def test_a_worklist_at_a_threshold(clinic):
 def test_a_report_and_a_comparison_at_a_cost(clinic, tmp_path):
     page = tmp_path / "model.html"
     assert call("report", clinic / "model.bpatch", "--cost", "malade=9:1", "--out", page).exit_code == 0
-    assert "malade is called from 10% on" in page.read_text()
+    assert "malade is flagged at 10% or more" in page.read_text()
     assert "Average precision" in page.read_text()
 
 
@@ -137,5 +137,5 @@ def test_a_validation_at_a_cost(clinic, tmp_path):
     words = ["validate", clinic / "model.bpatch", clinic / "new.csv", "--cost", "malade=9:1"]
     found = json.loads(call(*words, "--json").stdout)
     assert found["decision"]["at"]["at"] == pytest.approx(0.1)
-    assert "malade called from 10% on" in call(*words, "--out", tmp_path / "page.html").stdout
-    assert "malade called from 10% on" in (tmp_path / "page.html").read_text()
+    assert "malade flagged at 10% or more" in call(*words, "--out", tmp_path / "page.html").stdout
+    assert "malade flagged at 10% or more" in (tmp_path / "page.html").read_text()

@@ -104,7 +104,7 @@ def test_the_model_page_has_the_figures_of_the_overview(pages, overview):
         for row in good.thresholds[name]:
             assert f"{row.net_benefit:.3f}" in text
         assert f"Calibration for {name}" in text
-        assert f"{name}: stated / actual" in text
+        assert f"{name}: predicted / observed" in text
     assert pages["model"].count('aria-label="ROC curve') == len(overview.classes)
     assert pages["model"].count('aria-label="Decision curve') == len(overview.classes)
     assert ("too few draws." in text or "have not mixed." in text) is not overview.diagnostics["converged"]

@@ -1,4 +1,4 @@
-"""What every command has in common: how it is registered, how it fails, how it is stopped."""
+"""Common parts of all commands: registration, errors, interruption."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ def _register(app: typer.Typer, commands: Sequence[Callable[..., object]], optio
 
 
 def command_name(command: Callable[..., object]) -> str:
-    """What is typed for a command; an underscore at the end of a function's name keeps it apart from Python's words."""
+    """The name of a command: that of the function, without a trailing underscore and with hyphens."""
     return command.__name__.rstrip("_").replace("_", "-")
 
 
 def help_of(command: Callable[..., object]) -> tuple[str, list[str]]:
-    """What a command's docstring says, and its examples."""
+    """The help text of a command's docstring, and its examples."""
     text, _, examples = (inspect.getdoc(command) or "").partition(_EXAMPLES)
     return text, examples.splitlines()
 
@@ -124,7 +124,7 @@ def _plainly(command: Callable[..., object], options: _GlobalOptions) -> Callabl
 
 
 def _sentence(error: BaseException) -> str:
-    """What is wrong, in one line; some errors of Python's say nothing."""
+    """The error in one line; some of Python's errors have no message."""
     text = " ".join(str(error).split())
     if isinstance(error, MemoryError):
         return text or "out of memory; pass fewer cases, parents or draws, or run it on a larger machine"
@@ -134,7 +134,7 @@ def _sentence(error: BaseException) -> str:
 
 
 def _close_stdout() -> None:
-    """What is left in the buffer cannot be written; Python would try once more at its end, and say so."""
+    """Discard the buffer, which Python would otherwise try to write at exit, with an error."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Answer(Protocol):
-    """What was asked about a case."""
+    """The answer about a case."""
 
     def to_dict(self) -> JSONObject:
         """Plain data."""
@@ -54,7 +54,7 @@ class Case(NamedTuple):
     row : table with one row, or dict
         The case itself.
     past_row : int or None
-        Its row of the training table, where it is a past case.
+        Its row of the training table, if it is a past case.
     """
 
     model: Estimator
@@ -94,7 +94,7 @@ def find_case(
 
 
 def decision_of(model: Estimator, threshold: str | None, cost: str | None) -> Decision | None:
-    """The decision that options ask for, or that the model was fitted with."""
+    """The decision from the options, or the one stored with the model."""
     from bayespatch.estimator import PatchworkClassifier
 
     if not isinstance(model, PatchworkClassifier):
@@ -119,7 +119,7 @@ def load_model(path: Path, cases: Path | None) -> Estimator:
 
 
 def answer(found: Answer, json: bool, out: Path | None) -> None:
-    """Write what was asked about a case, to a file or to stdout: as JSON, or as text for the terminal's width."""
+    """Write the answer about a case to a file or to stdout: as JSON, or as text for the terminal's width."""
     write(as_json(found.to_dict()) if json else visible(found.to_text(width())), out)
     if out is not None:
         say(f"wrote the answer to {out}")
@@ -128,7 +128,7 @@ def answer(found: Answer, json: bool, out: Path | None) -> None:
 def read_cases(
     model: Estimator, data: str, query: str | None, delimiter: str | None, id_column: str | None
 ) -> DataFrame:
-    """The features of the cases of a table, texts as texts where the model has learned them as such."""
+    """The features of the cases of a table, read with the types of the training table."""
     schema, frame = model.schema_, read_frame(model, data, query, delimiter, [id_column] if id_column else [])
     return features_of(frame, schema.names if schema.named else list(frame.columns), id_column=id_column)
 
@@ -136,7 +136,7 @@ def read_cases(
 def read_frame(
     model: Estimator, data: str, query: str | None, delimiter: str | None, more_texts: list[str]
 ) -> DataFrame:
-    """A table as it is, its columns of the kinds that the model knows."""
+    """A raw table, read with the types of the training table."""
     schema = model.schema_
     texts = [column.name for column in schema.columns if column.family == "text"]
     numbers = {c.name: c.unit for c in schema.columns if c.family == "number" and not c.values}
@@ -144,7 +144,7 @@ def read_frame(
 
 
 def _place(X: DataFrame, row: int | None, identifier: str | None, id_column: str | None) -> int:
-    """The row of a table that was asked for."""
+    """The requested row of a table."""
     if identifier is not None:
         if id_column is None:
             raise usage_error("--id with DATA needs --id-column, the column of identifiers")
@@ -153,7 +153,7 @@ def _place(X: DataFrame, row: int | None, identifier: str | None, id_column: str
 
 
 def _past_row(fitted: Fitted, row: int | None, identifier: str | None) -> int:
-    """The row of the training table that was asked for."""
+    """The requested row of the training table."""
     n_rows = len(fitted.x) if fitted.elsewhere is None else fitted.n_past_cases
     if identifier is None:
         return _in_range(row, n_rows, "the training table")

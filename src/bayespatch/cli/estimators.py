@@ -92,7 +92,7 @@ def new_estimator(
 
 
 def new_survival(coded: Sequence[str] = (), *, categorical: Sequence[str] = (), **settings: Any) -> PatchworkSurvival:
-    """A survival model, not fitted; settings that it does not have must be as they are by default."""
+    """An unfitted survival model; settings that do not apply to it must have their defaults."""
     from bayespatch.estimator import PatchworkSurvival
     from bayespatch.model import Hyperparameters
 

@@ -44,7 +44,7 @@ class _Done(NamedTuple):
 
 
 def check_new_folder(force: bool, path: Path | None) -> Path:
-    """A folder that can be made, or replaced if that is asked for, before any work is done."""
+    """Check that a folder can be created, or replaced with --force, before any work is done."""
     if path is None:
         raise ValueError("predictions of several files need a folder; name it with --out")
     real = Path(os.path.realpath(path))
@@ -75,10 +75,10 @@ def predict_files(
     scheduler: str | None,
     **wanted: Any,
 ) -> int:
-    """Predict the cases of all files, here or on the workers at `scheduler`; returns how many there are.
+    """Predict the cases of all files, in this process or on the workers at `scheduler`; returns their number.
 
-    The folder gets its name when all its files are complete. A case is named by its identifier, or by its file and its
-    row in it. In each part of a worklist, the highest risk comes first.
+    The folder appears once all files are complete. A case is identified by its identifier, or by file and row. In each
+    part of a worklist, the highest risk comes first.
     """
     from bayespatch.explain.guards import OutOfRangeWarning
     from bayespatch.predict import UnseenValueWarning

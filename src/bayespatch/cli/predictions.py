@@ -31,9 +31,8 @@ def predictions(
 ) -> list[JSONObject]:
     """A record for each row, ready for JSON; its keys are those of an explanation's "prediction".
 
-    Where the model abstains, the record has all its keys and nothing but None behind them. With a decision, "called"
-    has the name of its class where that is called, and otherwise is empty; "undecided" says whether the interval of its
-    probability includes the threshold.
+    If the model abstains, all values of the record are None. With a decision, "called" is the name of its class if that
+    is flagged, otherwise empty; "undecided" states whether the interval of its probability includes the threshold.
     """
     from bayespatch.estimator import PatchworkClassifier, PatchworkSurvival
 
@@ -133,8 +132,8 @@ def _empty(value: object) -> object:
 def as_csv(found: Sequence[JSONObject], named: str | None = None, raw: bool = False) -> str:
     """The records as lines; a column of identifiers keeps its name.
 
-    Texts that a spreadsheet would take for a formula begin with an apostrophe, and characters that cannot be seen are
-    escapes, unless the `raw` texts are asked for.
+    Text that a spreadsheet would run as a formula is prefixed with an apostrophe, and invisible characters are escaped,
+    unless `raw`.
 
     >>> print(as_csv([{"row": 0, "class": "yes", "probabilities": {"no": 0.25, "yes": 0.75}}]), end="")
     row,predicted,probability_no,probability_yes

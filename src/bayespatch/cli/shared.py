@@ -13,9 +13,9 @@ from bayespatch.types import JSONObject
 def taking(**shared: Callable[..., object]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Give a command the options of other functions.
 
-    A parameter of the command that is named here is replaced by the parameters of that function, in its place. The
-    command gets the function with what was given for them, to call when it wants to: loading a model takes a while,
-    and a bad name of a file is to be refused before.
+    Each named parameter of the command is replaced by the parameters of that function. The command receives the
+    function with their values and calls it when needed, so that invalid file names are refused before a model is
+    loaded.
 
     Examples
     --------

@@ -18,10 +18,10 @@ _UNSEEN = re.compile(
 
 
 def visible(text: str) -> str:
-    r"""A text in which nothing acts on the terminal or hides: escapes for what is no letter, but for the end of a line.
+    r"""Text that is safe for a terminal: control and invisible characters, except line ends, are escaped.
 
-    Control characters can move the cursor, set colors and titles, or run what a terminal has been told to; characters
-    that turn the direction of writing make a text read as another one.
+    Control characters can move the cursor, set colors and titles, or run stored commands; characters that reverse the
+    direction of writing can disguise text.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def say(text: str) -> None:
 
 
 def width() -> int:
-    """Columns of the terminal, as many as a table needs at least; many where nobody watches."""
+    """Columns of the terminal, with a minimum for tables; many if the output is not a terminal."""
     return max(NARROWEST, shutil.get_terminal_size((120, 24)).columns)
 
 
@@ -55,7 +55,7 @@ def show(document: object, as_document: bool, text: str) -> None:
 
 @contextmanager
 def working(text: str) -> Iterator[None]:
-    """Says what is being done, with something that moves where a person watches."""
+    """Show what is being done, with a spinner on a terminal."""
     if not sys.stderr.isatty():
         say(f"{text} ...")
         yield
@@ -69,7 +69,7 @@ def working(text: str) -> Iterator[None]:
 
 @contextmanager
 def counting(text: str) -> Iterator[Callable[[int, int, str], None]]:
-    """A bar with the remaining time, as a function of (done, in all, what is being done)."""
+    """A progress bar with the remaining time, as a function of (done, total, description)."""
     from rich.console import Console
     from rich.progress import Progress
 

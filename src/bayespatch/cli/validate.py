@@ -90,7 +90,7 @@ def validate(
 
 
 def _summary(found: JSONObject) -> str:
-    """What matters of a validation, in a few tables."""
+    """A validation as a few tables."""
     lines = [f"{found['n']} new cases; the model was trained on {found['n_past']} past cases", ""]
     rows = [
         [name, _number(score), _interval(found["intervals"][name]), _number(found["past_scores"].get(name))]
@@ -131,19 +131,19 @@ def _summary(found: JSONObject) -> str:
             for one in found["periods"]
         ]
         headings = ["period", "cases", *names]
-        headings += [f"{name}: stated / observed" for name in found["classes"]]
+        headings += [f"{name}: predicted / observed" for name in found["classes"]]
         lines += ["", table_text(headings, rows)]
     return "\n".join(lines)
 
 
 def _decision_text(one: JSONObject) -> str:
-    """What calling a class from a threshold on does."""
+    """The effects of flagging a class at a threshold."""
     at = one["at"]
     names = {"sensitivity": "sensitivity", "specificity": "specificity", "PPV": "ppv", "NPV": "npv"}
     shares = ", ".join(f"{name} {'–' if at[key] is None else f'{100 * at[key]:.0f}%'}" for name, key in names.items())
     return (
-        f"{one['label']} called from {100 * at['at']:.3g}% on: {100 * at['called']:.0f}% of the cases; {shares}; net "
-        f"benefit {at['net_benefit']:.3f} (calling everybody {at['net_benefit_all']:.3f}, nobody 0)"
+        f"{one['label']} flagged at {100 * at['at']:.3g}% or more: {100 * at['called']:.0f}% of the cases; {shares}; "
+        f"net benefit {at['net_benefit']:.3f} (flagging all cases {at['net_benefit_all']:.3f}, none 0)"
     )
 
 

@@ -45,7 +45,7 @@ def what_if(
 
 
 def parsed_changes(schema: Schema, texts: list[str]) -> JSONObject:
-    """FEATURE=VALUE as values by feature: by label, as a number, true or false, or a text; nothing is missing."""
+    """Parse FEATURE=VALUE: values are labels, numbers, true or false, or text; empty values are missing."""
     called = {column.called: column.name for column in schema.columns}
     found: JSONObject = {}
     for text in texts:

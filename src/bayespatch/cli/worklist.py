@@ -43,7 +43,7 @@ def worklist_of(
 
 
 def _lines(model: PatchworkClassifier, X: DataFrame, level: float, decision: Decision | None) -> Iterator[JSONObject]:
-    """What a worklist says about some cases."""
+    """Lines of the worklist for some cases."""
     from bayespatch.explain.guards import guard_values
 
     fitted, named = model.fitted_, X.index.name is not None

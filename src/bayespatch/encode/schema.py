@@ -85,7 +85,7 @@ class _Codings(NamedTuple):
 class Schema:
     """How the columns of a table are coded.
 
-    Made by `Schema.learn`; the same table gives the same schema, from pandas, polars or an array.
+    Created by `Schema.learn`; the same table gives the same schema, from pandas, polars or an array.
 
     Attributes
     ----------

@@ -213,7 +213,7 @@ def refresh_labels(c, mu, class_votes, label_factor, y):
 
 @inlined
 def cast_votes(c, x, x_parents, feature, votes, bits, i, b, s, k):
-    """Add the votes of entry s, parent b, with weight k; a negative k takes them away. Without branches."""
+    """Add the votes of entry s, parent b, with weight k; a negative k removes them. Without branches."""
     for word in range(bits.shape[1]):
         w = bits[s, word]
         first = word << 6

@@ -210,7 +210,7 @@ class Learned(NamedTuple):
     rows: NDArray[np.int64] | None = None  # (n,) their numbers among all past cases
 
     def past(self) -> Data:
-        """All rows, parents included, beside the parents: those chosen as parents may be unlike the rest."""
+        """All rows, including the parents, with the parents: chosen parents may differ from the rest."""
         if self.elsewhere is not None and self.rows is not None:
             return data_elsewhere(self.encoded.x, self.y, self.rows, self.schema, self.elsewhere)
         rows, of_table = np.arange(len(self.y)), (self.schema, self.n_classes, self.groups, self.weights)

@@ -14,7 +14,7 @@ FEWEST = 30  # past cases, or all where there are fewer, are not that near
 def like_this(
     votes: float, votes_past: NDArray[np.float64], has_class: NDArray[np.bool_], label: str
 ) -> LikeThis | None:
-    """How many past cases with about this share of the votes for a class had that class.
+    """Past cases with about this share of the votes for a class, and how many of them had the class.
 
     Parameters
     ----------

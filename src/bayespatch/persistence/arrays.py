@@ -123,7 +123,7 @@ def as_bytes(texts: Sequence[str]) -> Arrays:
 
 
 def as_texts(letters: AnyArray, ends: AnyArray, n: int) -> tuple[str, ...]:
-    """The inverse of `as_bytes`, for n texts; anything else is a ValueError."""
+    """The inverse of `as_bytes`, for n texts; anything else raises a ValueError."""
     if letters.dtype != np.uint8 or ends.dtype != np.int64 or letters.ndim != 1 or ends.shape != (n,):
         raise ValueError("the names of the past cases are not texts, one for each")
     starts = np.concatenate([[0], ends[:-1]])

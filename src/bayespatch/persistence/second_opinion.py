@@ -41,7 +41,7 @@ def opinion_to_arrays(opinion: Opinion | None) -> tuple[Arrays, JSONObject | Non
 def opinion_from_arrays(
     stored: object, arrays: Arrays, schema: Schema, sizes: Mapping[str, int], estimator: str
 ) -> Opinion | None:
-    """The inverse of `opinion_to_arrays`; anything else is a ValueError."""
+    """The inverse of `opinion_to_arrays`; anything else raises a ValueError."""
     if stored is None:
         if arrays:
             raise ValueError("there are arrays of a second opinion, and there is none")

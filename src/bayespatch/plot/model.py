@@ -131,7 +131,7 @@ def parents(model: HasFitted, ax: Axes | None = None, *, top: int = 30) -> Figur
 
 
 def calibration(model: HasFitted, ax: Axes | None = None, *, of: int = -1, n_bins: int = 8) -> Figure:
-    """Calibration curve: how often a class occurred among past cases to which it was given a probability.
+    """Calibration curve: observed frequency of a class by predicted probability, among past cases.
 
     Parameters
     ----------
@@ -190,7 +190,8 @@ def roc(model: HasFitted, ax: Axes | None = None, *, of: int = -1) -> Figure:
 
 
 def precision_recall(model: HasFitted, ax: Axes | None = None, *, of: int = -1) -> Figure:
-    """Precision-recall curve of a class: which share of the called has it, against which share of those with it.
+    """Precision-recall curve of a class: the share of flagged cases that have it, by the share of cases with it that
+    are flagged.
 
     Parameters
     ----------
@@ -216,7 +217,8 @@ def precision_recall(model: HasFitted, ax: Axes | None = None, *, of: int = -1) 
 
 
 def decision_curve(model: HasFitted, ax: Axes | None = None, *, of: int = -1) -> Figure:
-    """Net benefit of calling a class above a probability, beside calling everybody and nobody (Vickers and Elkin 2006).
+    """Net benefit of flagging a class above a probability, compared with flagging all cases and none (Vickers and Elkin
+    2006).
 
     Parameters
     ----------

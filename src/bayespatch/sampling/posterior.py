@@ -23,7 +23,7 @@ STORED_WITHOUT_CASES = {"stored_without_cases": True}
 
 
 class SamplingSettings(NamedTuple):
-    """How the draws were made; the same settings and the same data give the same draws."""
+    """Settings of a run; the same settings and data give the same draws."""
 
     engine: str
     chains: int
@@ -37,7 +37,7 @@ class SamplingSettings(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """What the draws have cost. These numbers differ from run to run."""
+    """The cost of a run. These numbers differ between runs."""
 
     seconds_warmup: float
     seconds_sampling: float
@@ -62,7 +62,7 @@ class PredictiveDraws:
         Every position after warm-up, k for each draw that is kept: q, log slope, log density. What diagnostics
         look at (`diagnose_steps`).
     n_cases, n_parents : int
-        How many past cases were predicted, by how many others.
+        Number of predicted past cases, and of parents.
     """
 
     given: NDArray[np.float64]

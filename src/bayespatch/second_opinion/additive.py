@@ -357,7 +357,7 @@ class AdditiveScore:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], plain: JSONMapping) -> AdditiveScore:
-        """The score that `to_arrays` wrote; anything else is a ValueError."""
+        """The score that `to_arrays` wrote; anything else raises a ValueError."""
         names = {"base", "intercept", "coef", "shares", "covariance", "loo", "evidence"}
         if set(arrays) != names or set(plain) - {"moderation"} != {"design"}:
             raise ValueError("this is not a stored additive score; save the model again")

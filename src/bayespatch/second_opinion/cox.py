@@ -147,7 +147,7 @@ class CoxScore:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], plain: JSONMapping) -> CoxScore:
-        """The model that `to_arrays` wrote; anything else is a ValueError."""
+        """The model that `to_arrays` wrote; anything else raises a ValueError."""
         names = {"coef", "covariance", "times", "hazard", "error", "loo"}
         if set(arrays) != names or set(plain) != {"design", "choices"}:
             raise ValueError("this is not a stored Cox model; save the model again")

@@ -151,7 +151,7 @@ class AdditiveMean:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], plain: JSONMapping) -> AdditiveMean:
-        """The mean that `to_arrays` wrote; anything else is a ValueError."""
+        """The mean that `to_arrays` wrote; anything else raises a ValueError."""
         if set(arrays) != {"coef", "covariance", "loo", "residuals", "evidence"} or set(plain) != {
             "design",
             "base",

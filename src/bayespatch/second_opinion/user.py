@@ -202,7 +202,7 @@ class LinearOpinion:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], plain: JSONMapping) -> LinearOpinion:
-        """The opinion that `to_arrays` wrote; anything else is a ValueError."""
+        """The opinion that `to_arrays` wrote; anything else raises a ValueError."""
         if set(arrays) != {"intercept", "coef", "loo"} or set(plain) != {"names"}:
             raise ValueError("this is not a stored second opinion; save the model again")
         names = None if plain["names"] is None else tuple(plain["names"])

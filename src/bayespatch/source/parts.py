@@ -111,7 +111,7 @@ def parts_of(files: Sequence[str]) -> list[FilePart]:
 
 
 def read_part(part: FilePart) -> DataFrame:
-    """The rows of a part; there may be none."""
+    """The rows of a part; possibly empty."""
     _check_parquet(part.file, part.path)
     return read_columnar(repr(part.file), part.path, "Parquet", groups=part.groups, may_be_empty=True)
 

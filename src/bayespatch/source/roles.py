@@ -18,7 +18,7 @@ MOST_NUMBERED_CLASSES = 20  # more different numbers than these are a quantity a
 class Training(NamedTuple):
     """A table to learn from: the features, with the identifiers as their index where there are any, and outcomes.
 
-    `n_unknown`: how many rows were left out because their outcome is not known. `groups`: whose rows they are, where a
+    `n_unknown`: number of rows omitted because their outcome is unknown. `groups`: whose rows they are, where a
     column says so. `event`: whether the event happened, where the outcomes are times.
     """
 

@@ -87,7 +87,7 @@ def filled(dictionary: Dictionary, values: Mapping[str, Value]) -> dict[str, str
 
 
 def sent(dictionary: Dictionary, form: Mapping[str, Any], prefix: str = "v") -> dict[str, str]:
-    """What someone has filled in, by column; what is not in the form is not known."""
+    """The values of a form, by column; columns that are not in the form are unknown."""
     return {name: str(form.get(key_of(name, prefix), NOT_KNOWN)).strip() for name in dictionary.names}
 
 
