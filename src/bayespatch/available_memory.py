@@ -39,7 +39,7 @@ def available_memory(root: Path = Path("/")) -> int | None:
 
 
 def shortage(n_bytes: float) -> str | None:
-    """The memory that is available, as text, if that is less than `n_bytes`; None if they fit or nobody can tell.
+    """The available memory, as text, if it is less than `n_bytes`; None if they fit or it is unknown.
 
     >>> shortage(0) is None
     True

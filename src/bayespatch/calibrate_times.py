@@ -51,7 +51,7 @@ class Spread(NamedTuple):
 
 
 class Course(NamedTuple):
-    """What happened to the voters on n cases, compared with all past cases over the same follow-up.
+    """Outcomes of the voters on n cases, compared with all past cases over the same follow-up.
 
     Attributes
     ----------

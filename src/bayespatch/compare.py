@@ -59,7 +59,7 @@ class RepeatedRowsWarning(UserWarning):
 class Standing(NamedTuple):
     """Results of one method: each measure in each fold, and the seconds for fits and predictions.
 
-    None for an opinion alone: it comes out of the fit of both.
+    None for an opinion alone, which comes from the fit of both.
     """
 
     method: str
@@ -67,7 +67,7 @@ class Standing(NamedTuple):
     seconds: float | None
 
     def mean(self, measure: str) -> float:
-        """The mean over the folds, of those that have it."""
+        """The mean over the folds that have the measure."""
         return float(np.nanmean(self.scores[measure]))
 
     def deviation(self, measure: str) -> float:
@@ -111,7 +111,7 @@ def compare(
     X : pandas data frame
         The features.
     y : sequence
-        Outcomes: classes, or numbers where `regression` is True.
+        Outcomes: classes, or numbers if `regression` is True.
     patchwork : PatchworkClassifier or PatchworkRegressor
         Not fitted.
     regression : bool
@@ -173,7 +173,7 @@ def compare(
 
 
 class Table(NamedTuple):
-    """What is predicted from what; `classes` and `thresholds` (one for each class) are None if it is a number."""
+    """Features and outcomes; `classes` and `thresholds` (one for each class) are None for numbers."""
 
     X: DataFrame
     y: AnyArray

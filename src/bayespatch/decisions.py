@@ -70,16 +70,16 @@ def undecided(
 def read_decision(
     threshold: str | float | None, cost: str | None, names: Sequence[str], values: Sequence[object] = ()
 ) -> Decision | None:
-    """The decision that a threshold or costs ask for; None without either.
+    """The decision given by a threshold or by costs; None without either.
 
     Parameters
     ----------
     threshold : str or float, optional
         0.2, or "sick=0.2".
     cost : str, optional
-        What missing a case and a false alarm cost: "10:1", or "sick=10:1".
+        Costs of a missed case and a false alarm: "10:1", or "sick=10:1".
     names : sequence of str
-        Names of the classes; of two classes, the last one is meant where none is named.
+        Names of the classes; with two classes, the default is the last one.
     values : sequence, optional
         The classes themselves, by which they may be named as well.
 

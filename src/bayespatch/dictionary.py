@@ -63,7 +63,7 @@ _YES, _NO = ("yes", "true", "1", "x"), ("", "no", "false", "0")
 
 
 class DictionaryError(ValueError):
-    """A value, or the dictionary itself, is not as it should be; the message names column, value and remedy."""
+    """A value, or the dictionary itself, is invalid; the message names column, value and remedy."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ class Entry:
     levels : tuple of (value, label) pairs
         The allowed values and their labels; empty: any value.
     phrases : tuple of (value, phrase) pairs
-        What patients with a value are called in a sentence: "men", "with a normal thallium scan".
+        Phrases for patients with a value in sentences: "men", "with a normal thallium scan".
     usual : pair of numbers, or None
         A number outside it is accepted with a warning.
     possible : pair of numbers, or None

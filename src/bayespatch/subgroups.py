@@ -26,7 +26,7 @@ class Subgroup:
     Attributes
     ----------
     feature, label, value : str
-        Which: name of the feature, what it is called, and its value or range.
+        Name and label of the feature, and its value or range.
     n : int
         Past cases.
     accuracy : float
@@ -38,9 +38,8 @@ class Subgroup:
     flagged : float
         Share without adequate precedent.
     worse : str or None
-        "accuracy" where fewer predictions are right than over all cases, by 10 points or more, "calibration" where a
-        stated probability is off by 10 points or more; both beyond chance, all subgroups counted (Bonferroni); else
-        None.
+        "accuracy" if it is lower than over all cases by 10 points or more, "calibration" if a predicted probability is
+        off by 10 points or more; both beyond chance over all subgroups (Bonferroni); otherwise None.
     log_loss : dict
         Of each opinion alone and of the pool; empty if there is no second opinion.
     """
@@ -79,7 +78,7 @@ class Grouping:
         return cls((*(bin_text(edges, k) for k in range(len(edges) + 1)), "missing"), edges)
 
     def places(self, codes: NDArray[np.float64], numbers: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The group of each case, -1 where it has none."""
+        """The group of each case, -1 without one."""
         if self.edges is None:
             known = np.isfinite(codes) & (codes < len(self.texts)) & (codes >= 0)
             return np.where(known, np.nan_to_num(codes, nan=-1.0), -1).astype(np.int64)
@@ -110,7 +109,7 @@ class Subgroups:
     ) -> Subgroups:
         """Subgroups of past cases with probabilities p, (R, M), predicted from all others, and classes y.
 
-        `opinions`: the probabilities of each opinion alone and of the pool, where there are two.
+        `opinions`: the probabilities of each opinion alone and of the pool, with a second opinion.
         """
         groupings = tuple(Grouping.of(column, numbers[:, j]) for j, column in enumerate(schema.columns))
         rows = {

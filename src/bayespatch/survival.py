@@ -148,7 +148,7 @@ def effective_number(weights: ArrayLike) -> float:
 def check_times(
     time: ArrayLike, event: ArrayLike, name: str = "time", event_name: str = "event"
 ) -> tuple[Array, Flags]:
-    """Times as numbers and events as flags; a ValueError names what is wrong with them.
+    """Times as numbers and events as flags; invalid ones raise a ValueError.
 
     Parameters
     ----------
@@ -206,8 +206,8 @@ def kaplan_meier(time: Array, event: Flags, weights: ArrayLike | None = None, le
     """The weighted Kaplan-Meier curve, ``S(t) = prod_{t_j <= t} (1 - d_j / n_j)`` with d and n as sums of weights.
 
     A case that is censored at the time of an event is still at risk then. Cases of weight 0 do not count. Before the
-    first event, where the log-log interval has no width, the lower end is that of no event among the effective number
-    at risk, ``(alpha / 2)^(1 / n_eff)``. Where survival is 0, the upper end stays at its last value.
+    first event, when the log-log interval has no width, the lower end is that of no event among the effective number at
+    risk, ``(alpha / 2)^(1 / n_eff)``. If survival is 0, the upper end keeps its last value.
 
     Parameters
     ----------
@@ -291,8 +291,8 @@ def frequencies(codes: NDArray[np.int64], n_codes: int, weights: ArrayLike, leve
 def weighted_quantiles(values: Array, shares: ArrayLike, weights: ArrayLike, level: float = 0.9) -> Quantiles:
     """Weighted quantiles: the smallest value below or at which at least this share of the weight lies.
 
-    Intervals invert the Jeffreys interval of that share (Woodruff, 1952). Where a share falls exactly between two
-    values, their mean is taken, so equal weights give the usual median.
+    Intervals invert the Jeffreys interval of that share (Woodruff, 1952). If a share falls exactly between two values,
+    their mean is used, so equal weights give the usual median.
 
     Examples
     --------

@@ -75,7 +75,7 @@ def base_rates(
     class_weight: NDArray[np.float64] | None = None,
     counts: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float64]:
-    """How common the classes are, (M,), weighted by class; `counts` has their numbers where y is only a sample.
+    """Frequencies of the classes, (M,), weighted by class; `counts` has their numbers if y is a sample.
 
     Examples
     --------
@@ -93,8 +93,8 @@ def base_rates(
 def constants(data: Data, base: NDArray[np.float64]) -> Hyperparameters:
     """Constants for this number of parents and these base rates.
 
-    Base votes follow the base rates. Where a class has more of the parents than of the cases (balanced parents, class
-    weights), its votes count less, so that a parent drawn at random votes as the base rates are.
+    Base votes follow the base rates. If a class has a larger share of the parents than of the cases (balanced parents,
+    class weights), its votes count less, so that a random parent votes with the base rates.
 
     Examples
     --------
@@ -147,9 +147,9 @@ def tune(
     log_prior : dict of floats, optional
         Log prior odds of codings; 0 by default.
     given : Hyperparameters, optional
-        The constants, where they are not those of `constants`.
+        The constants, if not those of `constants`.
     n_threads : int
-        Codings are tried side by side; the result does not depend on how many.
+        Number of codings tried in parallel; the result does not depend on it.
 
     Returns
     -------

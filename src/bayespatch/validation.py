@@ -67,7 +67,7 @@ def check_count(name: str, value: object, at_least: int, at_most: int | None = N
 
 
 def check_classes(classes: AnyArray) -> AnyArray:
-    """The classes of an outcome: booleans, numbers or texts, which is what can be stored and shown."""
+    """The classes of an outcome: booleans, numbers or strings, which can be stored and shown."""
     if classes.dtype.kind in "biuU":
         return classes
     strange = [value for value in classes.tolist() if not isinstance(value, bool | int | float | str)]
@@ -128,7 +128,7 @@ def read_sample_weight(sample_weight: object, n_rows: int) -> NDArray[np.float64
 
 
 def check_finite(name: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
-    """What is answered must be a number: anything else is an error, and never an answer."""
+    """Results must be finite numbers; anything else is an error."""
     if not np.isfinite(array).all():
         wrong = int(np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))[0])
         raise FloatingPointError(
@@ -250,7 +250,7 @@ def check_data(
     n_classes : int
         M.
     windows : sequence of length P, optional
-        r_j: a case and a parent agree where they differ by at most r_j. None: 0 everywhere.
+        r_j: a case and a parent agree if they differ by at most r_j. None: 0 everywhere.
     missing : {"error", "ignore"}
         Whether NaN is refused or left out of the comparison.
     supervised : bool

@@ -97,7 +97,7 @@ class CaseBase(Retrieve, Reuse, Revise):
             Whether to create a missing case base; if False, it is an error.
         folder : path, optional
             Directory for temporary files and a refit's checkpoints; only its owner may open it (mode 700). By default
-            beside the SQLite file; with PostgreSQL in $STATE_DIRECTORY, $XDG_STATE_HOME or ~/.local/state.
+            next to the SQLite file; with PostgreSQL in $STATE_DIRECTORY, $XDG_STATE_HOME or ~/.local/state.
         timeout : float
             Seconds to wait while another process writes.
         n_jobs : int, optional

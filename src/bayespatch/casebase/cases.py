@@ -33,7 +33,7 @@ Condition = tuple[str, str, object]  # column, operator, value
 
 @dataclass(frozen=True)
 class Case:
-    """A case as it is now."""
+    """The current state of a case."""
 
     id: int
     external_id: str | None
@@ -49,7 +49,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Page:
-    """One page of the cases that match a search, and how many match in all."""
+    """One page of the cases that match a search, and the total number of matches."""
 
     items: tuple[Case, ...]
     total: int
@@ -345,7 +345,7 @@ def record_outcome(transaction: Transaction, case: int | str, outcome: object) -
 
 
 def retain(transaction: Transaction, which: Iterable[int | str] | None) -> list[int]:
-    """Make open cases past ones: those named, or all whose outcome is known."""
+    """Turn open cases into past cases: the named ones, or all with an outcome."""
     if which is None:
         ready = select(cases.c.id).where(and_(cases.c.state == OPEN, cases.c.outcome.is_not(None)))
         ids = [row.id for row in transaction.execute(ready.order_by(cases.c.id))]

@@ -88,7 +88,7 @@ class Identities:
             transaction.record("launch", server=server)
 
     def first_use(self, issuer: str, token: str) -> bool:
-        """Whether the token with this id of this issuer comes for the first time within two days."""
+        """Whether the token with this id of this issuer is new within two days."""
         known = hash_of(json.dumps(["token", issuer, token]))
         with self._database.unaudited() as connection:
             if known.startswith("00"):  # now and then: it reads the whole table

@@ -83,7 +83,7 @@ class ClassBalance:
     low, high : float
         95 % interval of the observed share.
     p : float or None
-        How often a calibrated model would be so far off; None: too few to tell.
+        Probability that a calibrated model is at least this far off; None with too few cases.
     alarm : bool
     """
 
@@ -104,7 +104,7 @@ class OutcomeLag:
     Attributes
     ----------
     n, n_known : int
-        Recent cases, and how many of them have an outcome.
+        Number of recent cases, and of those with an outcome.
     n_before : int
         Cases of the year before.
     median, median_before : float or None
@@ -141,7 +141,7 @@ class Monitoring:
     calibration : tuple of ClassBalance
     lag : OutcomeLag
     alarms : tuple of str
-        What is wrong, in sentences; empty: nothing.
+        Problems, in sentences.
     """
 
     at: str
@@ -209,7 +209,7 @@ def _counts(reference: Sequence[Value], recent: Sequence[Value], entry: Entry) -
 
 
 def balance_p(p: NDArray[np.float64], n_observed: int, n_learned: int) -> float | None:
-    """How often so many or more extreme outcomes of a class occur if the model is calibrated but for sampling error.
+    """Probability of outcomes of a class at least this extreme if the model is calibrated except for sampling error.
 
     The number of outcomes is Poisson binomial given the probabilities. The log odds of all of them share an error that
     is normal with the standard error of an intercept learned from `n_learned` past cases. Two-sided.

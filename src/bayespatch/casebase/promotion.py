@@ -39,7 +39,7 @@ LEVEL = 0.05  # how often an equally good model is refused
 
 @dataclass(frozen=True)
 class RecentComparison:
-    """The active and a new model on recent outcomes; None where fewer than 30 outcomes are known.
+    """The active and a new model on recent outcomes; None with fewer than 30 known outcomes.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class RecentComparison:
     old_brier, new_brier : float or None
         Mean Brier scores of the active and the new model.
     p : float or None
-        How often an equally good model would look at least so bad.
+        Probability that an equally good model looks at least this bad.
     """
 
     active: int

@@ -37,7 +37,7 @@ REPEATS = timedelta(days=7)  # lifetime of an idempotency key
 
 @dataclass(frozen=True)
 class Purged:
-    """What was deleted: rows by table, and the cases that were forgotten."""
+    """Deleted rows by table, and forgotten cases."""
 
     consultations: int
     open_cases: tuple[int, ...]

@@ -352,7 +352,7 @@ def _dictionary(given: DictionaryLike) -> Dictionary:
 def read_described(
     where: str, described: Dictionary, names: Sequence[str], query: str | None = None, delimiter: str | None = None
 ) -> DataFrame:
-    r"""A table from a file or a database, its columns read as the dictionary describes them, `names` as texts.
+    r"""A table from a file or a database, its columns read as described by the dictionary, `names` as text.
 
     Examples
     --------

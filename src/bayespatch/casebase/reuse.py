@@ -64,13 +64,13 @@ class Reuse:
         values : dict
             A value for each feature, None if it is missing; labels may be used in place of values.
         by : str
-            The person who asks; recorded in the audit log.
+            The user; recorded in the audit log.
         case : int or str, optional
             An existing open case, whose values are replaced by these. By default, a new case is created.
         external_id : str, optional
             The case's id in another system; an open case with this id is updated.
         patient : str, optional
-            Identifies the patient, whose past visits then do not vote. An existing case keeps its patient.
+            Identifies the patient, whose past visits do not vote. An existing case keeps its patient.
         top, level, error
             As in `PatchworkClassifier.explain`.
         key : str, optional
@@ -259,7 +259,7 @@ class Reuse:
         change : sequence of str, optional
             Features that may change; by default all except those that the data dictionary marks as fixed.
         by : str
-            The person who asks; recorded in the audit log.
+            The user; recorded in the audit log.
         patient : str, optional
             As in `consult`.
         to : optional

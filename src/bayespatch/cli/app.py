@@ -35,7 +35,7 @@ class _GlobalOptions:
 
 
 class Group(NamedTuple):
-    """Commands that are called by two words, such as ``casebase import``."""
+    """Commands of two words, such as ``casebase import``."""
 
     about: str
     commands: Sequence[Callable[..., object]]

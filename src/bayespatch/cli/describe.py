@@ -98,7 +98,7 @@ def _column(column: Series) -> JSONObject:
 
 
 def dates_of_or_none(column: Series) -> Series | None:
-    """The times of a column of dates, where they can be read."""
+    """The times of a column of dates, if readable."""
     try:
         return dates_of(column)
     except ValueError:

@@ -77,7 +77,7 @@ def estimator_settings(
 def new_estimator(
     regression: bool, coded: Sequence[str] = (), *, hyper: Hyper, categorical: Sequence[str] = (), **settings: Any
 ) -> PatchworkClassifier | PatchworkRegressor:
-    """An estimator, not fitted; `coded` are more columns whose numbers are names of categories."""
+    """An unfitted estimator; `coded` are further columns of numeric category codes."""
     from bayespatch.estimator import PatchworkClassifier, PatchworkRegressor
     from bayespatch.model import Hyperparameters
 

@@ -31,7 +31,7 @@ class ParentsWay(StrEnum):
 
 
 class Hyper(StrEnum):
-    """Where the constants of the model come from."""
+    """Source of the model's constants."""
 
     auto = "auto"
     default = "default"
@@ -66,7 +66,7 @@ class Format(StrEnum):
 
 
 class Period(StrEnum):
-    """Over what results are summed up."""
+    """Periods of summaries."""
 
     day = "day"
     month = "month"

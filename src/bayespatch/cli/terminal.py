@@ -79,7 +79,7 @@ def counting(text: str) -> Iterator[Callable[[int, int, str], None]]:
 
 
 def table_text(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table as wide as it needs to be; all but the first column are set to the right."""
+    """A table as wide as its content; all columns except the first are right-aligned."""
     from rich import box
     from rich.console import Console
     from rich.markup import escape

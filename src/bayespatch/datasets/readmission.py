@@ -84,7 +84,7 @@ def load_readmission(
     """Readmission of diabetic patients to 130 US hospitals: 101,766 stays, one row each.
 
     Rows are indexed by stay and patient. A patient may have several: split by
-    ``X.index.get_level_values("patient_nbr")``, so that nobody is in both training and test.
+    ``X.index.get_level_values("patient_nbr")``, so that no patient is in both training and test.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def load_readmission(
         UCI's ``diabetic_data.csv`` (doi 10.24432/C5230J), also compressed; "?" is missing. Without it the table is
         fetched from OpenML by scikit-learn and kept in its cache.
     discretize : None or "paper"
-        None: all columns as they are, codes and names as categoricals. "paper": the 19 features and the bins of the
+        None: all original columns, codes and names as categoricals. "paper": the 19 features and the bins of the
         paper's table on readmission (``tab:read``).
 
     Returns
@@ -103,7 +103,7 @@ def load_readmission(
 
     Notes
     -----
-    Departs from the paper, where the table does not say where a value goes. Of the ten decades of age it lists nine: 80
+    Departs from the paper where the table does not assign a value. Of the ten decades of age it lists nine: 80
     and older are one bin. Drugs are listed as "Up, Down" alone: "No" and "Steady", by far the most frequent, form a
     third group. A missing specialty (half of the stays) is among the others, and a missing HbA1c is "none". A normal
     HbA1c is "other". "Final diagnosis" is ``diag_1``, grouped as in Strack et al. (2014). Race and ``diag_1`` stay
@@ -179,7 +179,7 @@ def as_categories(table: DataFrame) -> DataFrame:
 
 
 def as_numbers(column: Series) -> Series:
-    """Text as numbers, whole where none is missing."""
+    """Text as numbers, integers if none is missing."""
     pandas = import_pandas()
     try:
         return pandas.to_numeric(column)

@@ -14,7 +14,7 @@ Discretize = Literal["paper"] | None
 
 
 def import_pandas() -> ModuleType:
-    """pandas, or an ImportError that says how to get it."""
+    """pandas, or an ImportError with the install command."""
     try:
         import pandas
     except ImportError as error:
@@ -38,7 +38,8 @@ def read_bundled(name: str) -> DataFrame:
 
 
 def cut(values: Series, edges: Sequence[float], labels: Sequence[str], closed: Literal["left", "right"]) -> Series:
-    """Numbers into consecutive bins that cover the whole line; `closed` says to which bin's side an edge belongs.
+    """Divide numbers into consecutive bins that cover the whole line; `closed` is the side on which a bin includes its
+    edge.
 
     Examples
     --------
@@ -56,7 +57,7 @@ def group(
 ) -> Series:
     """Values into named groups, in the order of `groups`.
 
-    A value in no group becomes `otherwise` (the last group) or, where there is no such group, missing. Missing stays
+    A value in no group becomes `otherwise` (the last group) or, without such a group, missing. Missing stays
     missing.
 
     Examples

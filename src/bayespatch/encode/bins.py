@@ -34,7 +34,7 @@ class Cut(NamedTuple):
 
 
 def read_cut(where: str, wish: object, default: Cut) -> Cut:
-    """What a user wrote for a column's bins; `where` names the argument in messages.
+    """Parse the setting of a column's bins; `where` names the argument in messages.
 
     Examples
     --------
@@ -71,10 +71,10 @@ def learn_edges(
 ) -> tuple[float, ...]:
     """The edges of the bins of a column, from its known values and, for supervised bins, their outcomes.
 
-    "quantile": bins of about equally many cases, by scikit-learn's KBinsDiscretizer. Where more than
-    half of the cases share one value (a count that is mostly 0), it is a bin of its own and the others are cut.
-    "uniform": bins of equal width. "supervised": a decision tree on this column alone, with at most `n_bins` leaves of
-    at least 5 % of the cases, says where the outcome changes; a column that tells nothing alone becomes one bin.
+    "quantile": bins of about equally many cases, by scikit-learn's KBinsDiscretizer. If more than half of the cases
+    share one value (a count that is mostly 0), it gets its own bin and the others are divided. "uniform": bins of equal
+    width. "supervised": a decision tree on this column alone, with at most `n_bins` leaves of at least 5 % of the
+    cases; a column that is not informative alone becomes one bin.
 
     Edges of whole numbers are whole: below 54.5 and below 55 are the same.
 
@@ -152,7 +152,7 @@ def _supervised(numbers: NDArray[np.float64], outcome: NDArray[np.float64], n_bi
 
 
 def read_outcome(y: ArrayLike | None, n_rows: int) -> NDArray[np.float64]:
-    """The outcomes that supervised bins look at: classes as numbers 0, 1, ...; other numbers as they are."""
+    """The outcomes for supervised bins: classes as numbers 0, 1, ...; other numbers unchanged."""
     if y is None:
         raise ValueError("bins='supervised' uses the outcome; pass y, or bins='quantile'")
     outcome: AnyArray = np.asarray(y)

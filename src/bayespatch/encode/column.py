@@ -36,18 +36,18 @@ class Column:
     name : str
     kind : {"categorical", "ordinal", "binned", "windowed", "ranked"}
     family : {"text", "number", "boolean"}
-        What the column held when it was learned.
+        Type of the values in the training table.
     values : tuple
         Categorical and ordinal: the value of each code 0, 1, ...
     labels : tuple of str
-        What these values are called, where given by the user; else empty.
+        Labels of these values, if given by the user.
     phrases : tuple of str
-        What patients with these values are called in a sentence ("men", "with a normal scan"); an empty text where
-        not given. Empty: for no value.
+        Phrases for patients with these values ("men", "with a normal scan"); an empty string if not given. Empty: for
+        no value.
     edges : tuple of float
         Binned: the edges between the bins, increasing; a number on an edge belongs to the bin above it.
     window : float
-        Windowed and ranked: two codes agree where they differ by at most this much. Elsewhere 0.
+        Windowed and ranked: two codes agree if they differ by at most this much. Elsewhere 0.
     low, high : float
         Windowed and ranked: the smallest and the largest number among the past cases.
     knots : tuple of float
@@ -57,7 +57,7 @@ class Column:
     description : str
         Name of the column in sentences; empty: its name.
     unit : str
-        In what its numbers are measured; may be empty.
+        Unit of its numbers; may be empty.
     usual : pair of floats, or empty
         The usual range of its numbers; numbers outside it get a warning.
     nested : tuple of float
@@ -97,17 +97,17 @@ class Column:
 
     @property
     def is_coded(self) -> bool:
-        """Whether each value has a code of its own."""
+        """Whether each value has its own code."""
         return self.kind in ("categorical", "ordinal")
 
     @property
     def has_window(self) -> bool:
-        """Whether codes agree within a window, and not only where they are equal."""
+        """Whether codes agree within a window, not only if equal."""
         return self.kind in ("windowed", "ranked")
 
     @property
     def keeps_numbers(self) -> bool:
-        """Whether codes tell less than the numbers did, so that past cases keep their numbers beside their codes."""
+        """Whether codes carry less information than the numbers, so that past cases keep both."""
         return self.kind in ("binned", "ranked")
 
     @property
@@ -126,7 +126,7 @@ class Column:
 
     @property
     def n_values(self) -> float:
-        """V_j: how many values there are; with a window range / (2 window), at least 1."""
+        """V_j: number of values; with a window range / (2 window), at least 1."""
         return self.n_known + self.missing_is_value
 
     # Codes
@@ -134,7 +134,7 @@ class Column:
     def encode(
         self, column: PlainColumn, ignored: NDArray[np.bool_] | bool
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """The codes of a column of values, (n,), and where a value is one that no past case can share.
+        """The codes of a column of values, (n,), and whether each value is one that no past case can share.
 
         `ignored`: the rows whose missing values are not compared.
 
@@ -210,7 +210,7 @@ class Column:
         return self._value_text(int(number)) if self.is_coded else bin_text(self.edges, int(number))
 
     def own_words(self, column: PlainColumn) -> list[str]:
-        """The values of a column as they are, one text each: the number itself and not its bin."""
+        """The original values of a column as text: the number and not its bin."""
         if column.family == "text":
             texts = [MISSING if text is None else text for text in column.texts]
         else:
@@ -222,11 +222,11 @@ class Column:
         return [self.labels[int(codes[i])] if known[i] else text for i, text in enumerate(texts)]
 
     def own_value(self, value: float) -> str:
-        """The text of one of a past case's own values: a number as it is, all else from its code."""
+        """The text of an original value of a past case: a number itself, otherwise from its code."""
         return self._own_number(value) if self.keeps_numbers else self.decode(value)
 
     def phrases_of_values(self) -> dict[str, str]:
-        """Text of a value -> what patients with it are called, if known.
+        """Text of a value -> phrase for patients with it, if any.
 
         Examples
         --------
@@ -237,7 +237,7 @@ class Column:
         return {self._value_text(code): phrase for code, phrase in enumerate(self.phrases) if phrase}
 
     def value_called(self, value: object) -> object:
-        """The value that a label stands for; what is no label is a value already."""
+        """The value of a label; anything else is a value itself."""
         return self.values[self.labels.index(value)] if value in self.labels and value not in self.values else value
 
     @property
@@ -367,7 +367,7 @@ def number_text(number: float) -> str:
 
 
 def bin_text(edges: tuple[float, ...], code: int) -> str:
-    """A bin in words. Edges are rounded to six digits, where that keeps them apart.
+    """A bin in words. Edges are rounded to six digits if they remain distinct.
 
     >>> [bin_text((0.0, 1.5), code) for code in (0, 1, 2)]
     ['under 0', '0-1.5', '1.5 or more']

@@ -55,7 +55,8 @@ class DaskFrame(DaskCollection, Protocol):
 
 
 class Part(NamedTuple):
-    """A part of a training table: a pandas frame of features, a Series of outcomes, and how many rows lacked one."""
+    """A part of a training table: a pandas frame of features, a Series of outcomes, and the number of rows without
+    one."""
 
     X: DataFrame
     y: Series
@@ -91,7 +92,7 @@ class Sample:
     summary : TableSummary
         Of all rows.
     counts : dict
-        How many of all rows have each class; empty if outcomes are numbers.
+        Number of rows of each class; empty for numeric outcomes.
     n_unknown : int
         Rows without an outcome, which were left out.
     rows : int array of shape (len(X),)
@@ -125,7 +126,7 @@ class Partitions:
     labels : tuple of str
         Names of the parts in messages.
     read : callable
-        From a part to a `Part`; called where the part lies.
+        Reads a part as a `Part`; called on the worker that has it.
     each : callable
         Calls a function with each of a number of argument lists, wherever that is.
     """
@@ -171,7 +172,7 @@ class Partitions:
         max_levels: int = 0,
         most: int | None = None,
     ) -> Sample:
-        """Read the table twice: all of it for what has to be known of every row, and a sample of its rows.
+        """Read the table twice: all rows for a summary, and a sample.
 
         Parameters
         ----------
@@ -222,7 +223,7 @@ class Partitions:
     def coding(
         self, schema: Schema, classes: Sequence[object], named: bool = False
     ) -> tuple[Callable[..., Coded], list[tuple[object, ...]]]:
-        """How to code each part where it lies: a function, and its arguments for each part.
+        """A function that codes a part on its worker, and its arguments for each part.
 
         The function returns codes (n, P), class numbers (n,), places in `classes`, the rows' own values (n, P)
         (`EncodedTable.values`), and, if `named`, what the rows are called (n texts, or None).
@@ -255,7 +256,7 @@ def is_partitioned(table: object) -> TypeGuard[DaskFrame]:
 
 
 def too_many_classes() -> str:
-    """What to say of outcomes that are no classes."""
+    """The message about outcomes that are not classes."""
     return (
         f"the outcome has more than {MOST_CLASSES:,} different values, too many for classes; predict a number instead, "
         f"or pass an outcome whose classes repeat"

@@ -28,7 +28,7 @@ class Share(NamedTuple):
 
 
 def read_share(where: str, wish: str) -> Share:
-    """The share that a user wrote; `where` names the argument in messages.
+    """Parse a share; `where` names the argument in messages.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def learn_knots(numbers: NDArray[np.float64]) -> tuple[float, ...]:
 
 
 def rank_window(share: Share, n_knots: int) -> float:
-    """By how much codes may differ, an integer and a half.
+    """Largest difference of codes that agree, an integer and a half.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def knot_of(knots: Sequence[float], code: int) -> tuple[float, bool]:
 
 
 def rank_complaints(knots: Sequence[float], window: float, low: float, high: float) -> list[str]:
-    """What is wrong with the parts of a ranked column, all of them finite numbers."""
+    """Errors in the parts of a ranked column, all of them finite numbers."""
     if not 1 <= len(knots) <= MOST_KNOTS:
         return [f"a ranked column has from 1 to {MOST_KNOTS} knots"]
     broken = []

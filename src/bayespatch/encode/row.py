@@ -15,12 +15,12 @@ from bayespatch.validation import closest
 
 
 def read_row(row: object, schema: Schema) -> PlainTable:
-    """One case as a table of one row. Where a value has a label, either will do.
+    """One case as a table of one row. Values may be given by their labels.
 
     Parameters
     ----------
     row : dict, Series, sequence of values, or table with one row
-        A dict or a Series goes by the names of the features, a sequence by their order.
+        A dict or a Series is read by feature names, a sequence by order.
     schema : Schema
         Whose columns these are.
 

@@ -47,13 +47,13 @@ class EncodedTable(NamedTuple):
         Codes; NaN takes no part in comparisons. It stands for missing values under ``missing="ignore"``, and for all
         values of columns that are not compared (`Column.is_compared`).
     unseen : bool array of shape (n, P)
-        Where a value was not seen in training. It has a code that matches no past case.
+        Whether each value was not seen in training. It has a code that matches no past case.
     names : tuple of length P
         The columns.
     values : array of shape (n, P)
         The same as `x`, but in binned and ranked columns the numbers themselves, NaN if missing: for explanations.
     ids : tuple of length n, or None
-        What the rows are called, where the table has an index.
+        Names of the rows, if the table has an index.
     """
 
     x: NDArray[np.float64]
@@ -64,7 +64,7 @@ class EncodedTable(NamedTuple):
 
     @property
     def n_unseen(self) -> dict[str, int]:
-        """How many unseen values each column has; columns without any are left out."""
+        """Number of unseen values of each column; columns without any are omitted."""
         counts = self.unseen.sum(axis=0).tolist()
         return {name: count for name, count in zip(self.names, counts, strict=True) if count}
 

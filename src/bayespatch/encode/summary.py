@@ -36,7 +36,7 @@ class ColumnSummary:
     low, high : float
         The smallest and the largest number; infinite if there is none.
     declared : tuple or None
-        All values that the column's type allows, in its order; None if it does not say.
+        All values of the column's type, in order; None if it does not define them.
     ordered : bool
         Whether that order means something.
     """
@@ -61,7 +61,7 @@ class ColumnSummary:
 
 @dataclass(frozen=True)
 class TableSummary:
-    """All rows of a table: how many there are, their columns, and how many values every row has at least."""
+    """Summary of all rows of a table: their number, columns, and the smallest number of known values."""
 
     n_rows: int
     columns: tuple[ColumnSummary, ...]
@@ -84,7 +84,7 @@ def summarise(table: PlainTable, categorical: Collection[str] = (), max_levels: 
     ----------
     table : PlainTable
     categorical : names
-        Columns whose numbers are names of categories: all of them are noted.
+        Columns of numeric category codes, of which all values are recorded.
     max_levels : int
         At least this number of distinct numbers of the other columns are noted.
 
@@ -128,7 +128,7 @@ def merged(
     summaries : sequence of TableSummary
         Each part has at least one row.
     labels : sequence of str
-        What the parts are called where they are refused: the name of a file.
+        Names of the parts in errors: file names.
     categorical, max_levels
         As in `summarise`.
 

@@ -38,13 +38,13 @@ _MOST_NAMED = 4  # names or values that a message lists before it says "and so o
 
 @dataclass(frozen=True, eq=False)
 class PlainColumn:
-    """One column as it was read.
+    """One column as read.
 
     Attributes
     ----------
     name : str
     family : {"number", "boolean", "text", "none"}
-        What the values are; "none" where all are missing.
+        Type of the values; "none" if all are missing.
     numbers : array of shape (n,)
         The values of a number or boolean column, NaN if missing; empty for texts.
     texts : list of length n
@@ -64,7 +64,7 @@ class PlainColumn:
 
     @cached_property
     def is_missing(self) -> NDArray[np.bool_]:
-        """Where there is no value, (n,)."""
+        """Whether each value is missing, (n,)."""
         if self.family == "text":
             return np.array([text is None for text in self.texts], dtype=np.bool_)
         return np.isnan(self.numbers)
@@ -72,7 +72,7 @@ class PlainColumn:
 
 @dataclass(frozen=True, eq=False)
 class PlainTable:
-    """A table as it was read; `named` says whether the columns brought their names or got x0, x1, ..."""
+    """A table as read; `named` is False if the columns were named x0, x1, ..."""
 
     columns: tuple[PlainColumn, ...]
     n_rows: int

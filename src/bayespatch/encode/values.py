@@ -10,7 +10,7 @@ from bayespatch.encode.table import PlainColumn
 
 
 def describe_values(schema: Schema, values: ArrayLike) -> dict[str, str]:
-    """One row of `EncodedTable.values` as texts, {feature: text}: the age itself and not its bin.
+    """One row of `EncodedTable.values` as text, {feature: text}: the age and not its bin.
 
     Examples
     --------

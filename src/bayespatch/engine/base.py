@@ -95,7 +95,7 @@ class Engine(ABC, Generic[State]):
 
     @abstractmethod
     def set_importance(self, state: State, q: Array, q_tilde: Array) -> None:
-        """Replace q (P,) and, where the engine keeps it, q-tilde (S, P) of a chain."""
+        """Replace q (P,) and, if the engine keeps it, q-tilde (S, P) of a chain."""
 
     @abstractmethod
     def sweep(self, state: State, adapt: bool = False) -> None:

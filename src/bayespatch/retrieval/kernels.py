@@ -164,7 +164,7 @@ def best_past_case(codes, start, layout, low, high, excluded, upper, lower, scra
 def vote_on_case(codes, start, weight, layout, low, high, excluded, tables, scratch, sums, shift):
     """sums[m, d]: total weight of the past cases of each class in each draw, over exp(shift[d]).
 
-    `weight` has the past cases' own weights, or is empty where all weigh the same.
+    `weight` has the past cases' weights, or is empty if all are equal.
     """
     sums[:] = 0.0
     shift[:] = 0.0

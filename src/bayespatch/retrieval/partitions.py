@@ -254,7 +254,7 @@ class PartitionedIndex:
         n_classes, windows
             As in `CaseIndex.build`.
         has_missing : bool array of shape (P,), optional
-            Columns that need a comparison for missing values; if left out, those that have missing values in any part.
+            Columns that need a comparison for missing values; by default those with missing values in any part.
         scheduler : str, optional
             Address of a Dask scheduler: each part stays on a worker. Without it the parts are kept in this process, or
             in files.
@@ -340,7 +340,7 @@ class PartitionedIndex:
         n_threads : int
             Threads for each part; on workers one thread handles a part.
         engine : {"cpu", "cuda", "auto"}
-            What votes where a part lies.
+            The object on a worker that votes for a part.
         """
         return reduce(add, self._each(_vote, self._question(x, log_weights, left_out, n_threads, engine)))
 
@@ -367,7 +367,7 @@ class PartitionedIndex:
         heard : array of shape (M,) or (n, M)
             Weight of a vote for each class.
         k : int
-            How many to return; fewer where there are fewer past cases.
+            Number to return; fewer if there are fewer past cases.
         """
         question = self._question(x, log_weights, left_out, n_threads, engine)
         results = self._each(_largest_shares, (question, totals, heard, k))

@@ -45,7 +45,7 @@ class PastCases(NamedTuple):
 
 
 class Names(NamedTuple):
-    """Names of n past cases: their letters one after the other (UTF-8), and where each ends."""
+    """Names of n past cases: concatenated in UTF-8, and the end of each."""
 
     letters: NDArray[np.uint8]
     ends: NDArray[np.int64]
@@ -158,7 +158,7 @@ class PastPart:
 
     @classmethod
     def read(cls, path: str) -> PastPart:
-        """Map a file that `write` has written; what does not fit together is a StorageError."""
+        """Map a file written by `write`; inconsistent content raises a StorageError."""
         try:
             arrays = map_arrays(path)
             names = None

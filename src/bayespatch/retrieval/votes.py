@@ -29,7 +29,7 @@ ENGINES = ("cpu", "cuda", "auto")
 
 
 class VotesElsewhere(Protocol):
-    """The functions below as a module of another package has them, for a device of its own."""
+    """The functions below in a module of another package, for another device."""
 
     def vote(self, index: CaseIndex, ranges: Ranges, log_weights: Array, *, left_out: LeftOut) -> VoteSums:
         """As `vote`; the weights fit single precision."""

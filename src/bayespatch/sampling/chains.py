@@ -28,19 +28,19 @@ Number = TypeVar("Number", bound=np.generic)
 
 
 class Keeper(Protocol):
-    """Writes a run down. While one of these is called the chains stand still."""
+    """Writes a run down. The chains pause while one of these is called."""
 
     def meet(self, run: Run) -> None:
         """The chains have met and will go on: the time to write, if it is due."""
 
     def end(self, run: Run) -> None:
-        """The chains have come to their end, or as far as they came before an interruption."""
+        """The chains have finished, or were interrupted."""
 
 
 class Run:
-    """All chains of one run and what they leave behind.
+    """All chains of one run and their results.
 
-    A chain is advanced by one thread at a time and writes to slots of its own. Only the sums over z and w are shared:
+    A chain is advanced by one thread at a time and writes to its own slots. Only the sums over z and w are shared:
     they count draws, so they come out the same in whatever order the chains add to them.
     """
 
@@ -78,13 +78,13 @@ class Run:
 
     @property
     def draws(self) -> dict[str, AnyArray]:
-        """What is kept of each draw, (chains, draws, ...): slots are filled from the first on, `n_kept` of a chain."""
+        """Kept quantities of each draw, (chains, draws, ...): slots are filled in order, `n_kept` of a chain."""
         kept = {name: getattr(self, name) for name in ("q", "q_tilde", "n_neighbors", "log_joint", "votes")}
         return {name: array for name, array in kept.items() if array is not None}
 
     @property
     def sums(self) -> dict[str, AnyArray]:
-        """What is added up over the draws."""
+        """Sums over the draws."""
         kept = {name: getattr(self, name) for name in ("votes_sum", "z_sum", "w_sum")}
         return {name: array for name, array in kept.items() if array is not None}
 
@@ -116,7 +116,7 @@ class Run:
             raise KeyboardInterrupt("interrupted before the first draw of each chain was finished")
 
     def halt(self) -> None:
-        """Stop as soon as the chains are level: those that lag behind the furthest catch up, the others stop now."""
+        """Stop as soon as all chains have equally many draws: those that are behind catch up, the others stop now."""
         with self._lock:
             self.halted = True
             self.goal = max(self.n_kept)
@@ -132,7 +132,7 @@ class Run:
         self.goal = 0
 
     def posterior(self, n_threads: int) -> Posterior:
-        """What has been kept, cut to the draws that every chain has."""
+        """The kept draws, cut to the number that every chain has."""
         n_draws, n_summed = min(self.n_kept), sum(self.n_kept)
         self.z_sum /= n_summed
         if self.w_sum is not None:

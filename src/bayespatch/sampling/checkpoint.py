@@ -52,7 +52,7 @@ _DRAWS_KEYS = ("format", "package", "holds", "run", "first", "last", "arrays", "
 
 
 class CheckpointWarning(UserWarning):
-    """A run could not be written down; it goes on, and what was written before stays."""
+    """A checkpoint could not be written; the run continues, and the previous checkpoint is kept."""
 
 
 def check_seconds(name: str, value: object) -> float:
@@ -71,7 +71,7 @@ def describe(
     begin: Posterior | None,
     predictive: PredictiveDraws | None = None,
 ) -> JSONObject:
-    """What determines the draws of a run, by the names of the arguments; of arrays, a checksum of all together.
+    """All arguments that determine the draws of a run, by name; arrays as one checksum.
 
     Not among it is `draws`: a run of more draws begins with those of a shorter one.
     """
@@ -100,7 +100,7 @@ def opened(path: str | os.PathLike[str], run_of: Mapping[str, object], every: fl
 
 
 class Checkpoint:
-    """A folder that holds a run as it was at one moment; see `opened`."""
+    """A folder with a snapshot of a run; see `opened`."""
 
     def __init__(self, folder: Path, run_of: Mapping[str, object], every: float) -> None:
         self.folder, self.every, self._run_of = folder, every, dict(run_of)
@@ -111,13 +111,13 @@ class Checkpoint:
 
     @property
     def run_of(self) -> JSONObject:
-        """What the run is of; its checksum of the data is salted, so that no two checkpoints can be compared by it."""
+        """The identity of the run; its checksum of the data is salted, so that checkpoints cannot be compared by it."""
         salted = hashlib.sha256(f"{self.salt} {self._run_of.get(DATA)}".encode()).hexdigest()
         return {**self._run_of, DATA: salted}
 
     @property
     def digest(self) -> str:
-        """What the files of this run know each other by."""
+        """The identifier shared by the files of this run."""
         return hashlib.sha256(json.dumps(self.run_of).encode()).hexdigest()
 
     # Writing

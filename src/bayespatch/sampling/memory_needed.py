@@ -11,7 +11,7 @@ from bayespatch.sampling.posterior import SamplingSettings
 
 
 class Need(NamedTuple):
-    """Bytes, by what they are for."""
+    """Bytes, by purpose."""
 
     draws: int  # what is kept of every draw
     sums: int  # what is added up over the draws: z_mean, votes_mean and, where asked for, w_mean
@@ -43,10 +43,10 @@ def bytes_needed(
         sums    4 N S + 8 C N M, and with keep_w 4 N S P more
         chains  C times what the engine holds for a chain, and T times what a sweep takes, T chains being swept at once
 
-    With engine "cpu", F features (P rounded up to a multiple of 8), W words (P / 64, rounded up) and room for
-    R = 8 + Sα + 6 sqrt(Sα) neighbors per case (at most S), a chain holds about N (8 F + 28 + R (4 + 8 W)) + 80 S F
-    bytes (in Model III 8 N R more), and a sweep takes N (17 + 8 P + 16 M) (in Model II 8 in place of 8 P). Where cases
-    find more neighbors than there is room for, the room doubles.
+    With engine "cpu", F features (P rounded up to a multiple of 8), W words (P / 64, rounded up) and room for R = 8 +
+    Sα + 6 sqrt(Sα) neighbors per case (at most S), a chain holds about N (8 F + 28 + R (4 + 8 W)) + 80 S F bytes (in
+    Model III 8 N R more), and a sweep takes N (17 + 8 P + 16 M) (in Model II 8 in place of 8 P). If cases find more
+    neighbors than there is room for, the room doubles.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ class LogDensity(Protocol):
 
 
 class Shape(NamedTuple):
-    """Where a density has its mode, and how it is shaped there."""
+    """The mode of a density, and its shape there."""
 
     mode: Array  # (K,)
     log_density: float
@@ -92,8 +92,8 @@ class Chain:
     ) -> tuple[Array, Array]:
         """A number of steps: the positions after each, (n_steps, K), and the log density there, (n_steps,).
 
-        `adapt`: the size of local moves may be tuned (warm-up). `stopped` is asked before every step; where it says so,
-        what is left of the steps is not done, and the result is not to be used.
+        `adapt`: the size of local moves may be tuned (warm-up). `stopped` is called before every step; if it returns
+        True, the remaining steps are skipped, and the result must not be used.
         """
         positions, values = np.empty((n_steps, len(self.z))), np.empty(n_steps)
         for t in range(n_steps):

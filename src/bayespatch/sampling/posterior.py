@@ -147,7 +147,7 @@ class Posterior:
         timing: Timing,
         efficiency: float | None = None,
     ) -> Posterior:
-        """The posterior of a model whose past cases vote in closed form: importances, and no sampled neighbors.
+        """The posterior of a model with closed-form votes: importances without sampled neighbors.
 
         Examples
         --------
@@ -356,7 +356,7 @@ class Posterior:
         )
 
     def summary(self) -> str:
-        """What was sampled and the quantities that mix worst, as text.
+        """The run and the quantities that mix worst, as text.
 
         Examples
         --------

@@ -23,7 +23,7 @@ from bayespatch.validation import check_chain_lengths, check_count, check_data, 
 
 
 def chosen_engine(name: str, data: Data) -> str:
-    """The engine that is meant: "auto" is a GPU where one is present and the data are large enough to pay."""
+    """The engine that is meant: "auto" is a GPU if present and if the data are large enough."""
     if check_engine(name, "auto") != "auto":
         return name
     return fastest_engine(len(data.x), *data.x_parents.shape)
@@ -201,7 +201,7 @@ def run_chains(
     checkpoint_every: float = 30.0,
     feature_names: Sequence[str] = (),
 ) -> Posterior:
-    """`sample` where data, model and settings have been checked already; the rest is described there.
+    """`sample` after data, model and settings have been checked; see there.
 
     `predictive`: draws of q from its own posterior, given which all else is sampled. `feature_names`: for warnings.
     """

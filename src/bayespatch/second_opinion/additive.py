@@ -61,7 +61,7 @@ class AdditiveScore:
     design : Design
         From values to terms.
     base : array of shape (M,)
-        Frequencies of the classes in the training table, weighted where classes are.
+        Frequencies of the classes in the training table, weighted if classes are.
     intercept, coef : arrays of shape (K,) and (D, K)
         Of the regression, averaged over the priors.
     shares : array of shape (P,)
@@ -75,7 +75,7 @@ class AdditiveScore:
     evidence : array of shape (len(CURVATURES), len(STRENGTHS))
         Log marginal likelihood of the priors that were tried; NaN for those that were not.
     moderation : float
-        How much of the variance of the log odds counts when they are moderated, 0 to 1.
+        Share of the variance of the log odds that moderates them, 0 to 1.
 
     Examples
     --------
@@ -280,7 +280,7 @@ class AdditiveScore:
     def contributions(self, values: Array) -> Array:
         """Contribution of each feature to the log odds from those of the base rate, (n, P, K).
 
-        A feature whose value is missing, and for which missing is no value of its own, moves nothing.
+        A feature whose value is missing, and for which missing is not a separate value, contributes nothing.
         """
         return np.concatenate([self._contributions_of(self.design.matrix(part)) for part in self._batches(values)])
 
@@ -321,7 +321,7 @@ class AdditiveScore:
         return np.asarray(by_class[y] if own is None else own * by_class[y])
 
     def points(self, values: Array) -> Array:
-        """By how many percentage points each feature moves each class, (n, P, M).
+        """Percentage points that each feature adds to each class, (n, P, M).
 
         From the base rate they add up to the probability: ``100 * base + points.sum(axis=1) == 100 * p``. They are the
         integrated gradient of the probabilities along the straight line from the base rate's log odds to the case's
@@ -338,7 +338,7 @@ class AdditiveScore:
         return np.concatenate([self._interval_of(self.design.matrix(part), level) for part in self._batches(values)])
 
     def explained(self, values: Array, level: float = 0.9) -> tuple[Array, Array, Array]:
-        """`predict_proba`, `predict_interval` and `points` of the same rows, whose terms are made once."""
+        """`predict_proba`, `predict_interval` and `points` of the same rows, computing the terms once."""
         parts = []
         for part in self._batches(values):
             terms = self.design.matrix(part)

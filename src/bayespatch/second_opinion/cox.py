@@ -119,7 +119,7 @@ class CoxScore:
         return self.points(values).sum(axis=1)
 
     def points(self, values: Array) -> Array:
-        """What each feature adds to the log hazard, (n, P)."""
+        """Contribution of each feature to the log hazard, (n, P)."""
         terms, feature = self.design.matrix(values), self.design.feature
         each = [terms.x[:, feature == j] @ self.coef[feature == j] for j in range(len(self.design.terms))]
         return np.stack(each, axis=1) * terms.presence

@@ -50,7 +50,7 @@ class Term:
     n_codes : int
         Number of codes, missing aside; 0: the column holds numbers.
     scores : tuple of floats
-        Of an ordinal column: the number that stands for each code.
+        For an ordinal column: the number of each code.
     levels : tuple of floats
         Codes that have an indicator of their own.
     others : tuple of floats
@@ -147,7 +147,7 @@ class Design:
     terms : tuple of P Term
         Of each feature.
     least_known : int
-        Number of values known in every training row. Where fewer are, missing values count in proportion, and a row
+        Number of values known in every training row. If fewer are known, missing values count in proportion, and a row
         without any known value is neutral.
 
     Examples
@@ -215,7 +215,7 @@ class Design:
 
 
 def learn_term(column: Column, values: Array, weights: Array) -> Term:
-    """The terms of a column, from its values and weights in the training table, (n,); none where it is not compared."""
+    """The terms of a column, from its values and weights in the training table, (n,); none if it is not compared."""
     if not column.is_compared:
         return Term()
     found = Term(n_codes=len(column.values), missing_is_value=column.missing_is_value)

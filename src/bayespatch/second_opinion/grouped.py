@@ -31,7 +31,7 @@ def out_of_group(
     groups : int array of shape (n,)
         The group of each row.
     otherwise : array
-        The prediction of a row where nothing can be learned from the others: the base rates.
+        The prediction of a row if nothing can be learned from the others: the base rates.
 
     Examples
     --------

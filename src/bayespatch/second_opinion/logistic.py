@@ -49,7 +49,7 @@ class Fit(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """What the training table says about the priors that were tried; NaN if one was not.
+    """Evidence for the priors that were tried; NaN for the others.
 
     Attributes
     ----------
@@ -353,7 +353,7 @@ def leverages_without(leverage: Array, bends: Array) -> Array:
 
 
 def moves_without(x: Array, y: NDArray[np.int64], weights: Array, fit: Fit, covariance: Array | None = None) -> Array:
-    """By how much each row's own sums move if it is left out, (n, K): one Newton step (Rad and Maleki 2020).
+    """Change of each row's sums if it is left out, (n, K): one Newton step (Rad and Maleki 2020).
 
     With p the probabilities, W the row's curvature and A the covariance of its sums:
     ``A (I - W A)^-1 weight (p - [y])``. The covariance is that of `covariance_given_prior`, where it is at hand.
@@ -380,7 +380,7 @@ class Average(NamedTuple):
     covariance : array of shape (K (D + 1), K (D + 1)) or (K, D + 1, D + 1)
         The mean of the covariances given each prior (secant), and the spread between the priors.
     moved : array of shape (n, K)
-        By how much each training row's own sums move if it is left out.
+        Change of each training row's sums if it is left out.
     """
 
     intercept: Array

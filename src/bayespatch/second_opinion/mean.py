@@ -122,7 +122,7 @@ class AdditiveMean:
         return replace(self, coef=fit.coef)
 
     def predict_sd(self, values: Array) -> Array:
-        """What the training table leaves open about the mean: its standard deviation, (n,)."""
+        """Posterior standard deviation of the mean, (n,)."""
         terms = self.design.matrix(values)
         x = terms.x * terms.presence[:, self.design.feature]
         return np.sqrt(np.maximum(((x @ self.covariance) * x).sum(axis=1), 0.0) + self.noise**2 / len(self.loo))

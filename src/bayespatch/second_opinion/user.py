@@ -67,7 +67,7 @@ class UserOpinion:
     model : fitted estimator
         A clone of the user's.
     places : int array of shape (M,)
-        Where each class stands among those of the model.
+        Index of each class among those of the model.
     loo : array of shape (n, M)
         Out-of-fold probabilities of the training rows (5 folds).
 
@@ -152,7 +152,7 @@ class LinearOpinion:
     loo : array of shape (n, M)
         Out-of-fold probabilities of the training rows.
     names : tuple of P strings, or None
-        The columns, where the table had names.
+        The columns, if the table had names.
     """
 
     intercept: Array
@@ -162,7 +162,7 @@ class LinearOpinion:
 
     @classmethod
     def of(cls, opinion: UserOpinion) -> LinearOpinion:
-        """The same opinion as coefficients; a ValueError where it is none of those that can be stored."""
+        """The same opinion as coefficients; a ValueError if it cannot be stored."""
         center, scale = 0.0, 1.0
         model: BaseEstimator = opinion.model
         if isinstance(model, Pipeline) and len(model) == 2 and type(model[0]) is StandardScaler:
@@ -233,7 +233,7 @@ def _weight_arguments(estimator: Classifier, row_weight: Array | None) -> dict[s
 
 
 def check_user_opinion(estimator: object) -> None:
-    """Refuse what is no unfitted classifier with probabilities."""
+    """Refuse anything but an unfitted classifier with probabilities."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit") or not is_classifier(estimator):
         raise ValueError(
             f"second_opinion={estimator!r} is not a classifier; pass 'auto', None, or an unfitted scikit-learn "

@@ -6,7 +6,7 @@ _FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # also 
 
 
 def is_formula(text: str) -> bool:
-    """Whether a spreadsheet would take a text for a formula; a number is none.
+    """Whether a spreadsheet would run text as a formula; a number is not one.
 
     Examples
     --------

@@ -32,7 +32,7 @@ _USUAL = 0.95  # where the most frequent class alone is right so often, nothing 
 
 
 class Found(NamedTuple):
-    """What was noticed about the columns of a table.
+    """Findings about the columns of a table.
 
     Attributes
     ----------
@@ -41,11 +41,11 @@ class Found(NamedTuple):
     unique : list of str
         Text columns that hardly any two cases share.
     leaks : dict of str to float
-        Column -> share of the cases whose outcome it alone predicts.
+        Column -> share of the cases whose outcome it predicts alone.
     constant : dict of str to str
         Column -> its only value.
     copies : dict of str to str
-        Column -> the earlier column that says the same.
+        Column -> the earlier column with the same content.
     repeated : dict of str to int
         Column that is named like a patient's identifier -> number of rows that share their value with another row.
     """
@@ -59,7 +59,7 @@ class Found(NamedTuple):
 
 
 def notice(X: DataFrame, y: Series | None = None) -> Found:
-    """Look at the features of a table, and for leaks where the outcomes are given.
+    """Check the features of a table, and look for leaks if outcomes are given.
 
     Examples
     --------

@@ -33,7 +33,7 @@ _SECRETS = ("password", "sslpassword")
 
 
 class Address(NamedTuple):
-    """Where a database is: how that is shown, the way to it, and what no message may repeat."""
+    """Address of a database: as shown, as used to connect, and the secrets that messages must not contain."""
 
     shown: str
     path: str = ""  # of a file

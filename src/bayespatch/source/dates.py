@@ -92,7 +92,7 @@ def holds_dates(column: Series) -> bool:
 
 
 def dates_of(column: Series) -> Series:
-    """A text column or dates as times; which of two numbers is the day, the column itself must say.
+    """A column of text or dates as times; the column itself must show which of two numbers is the day.
 
     Examples
     --------

@@ -39,7 +39,7 @@ def read_delimited(
     texts: Collection[str] = (),
     numbers: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    r"""A table from the bytes of a text file.
+    r"""Read a table from the bytes of a text file.
 
     Parameters
     ----------
@@ -51,9 +51,9 @@ def read_delimited(
         The character between the values, or its name (tab, space, comma, semicolon, pipe); None finds it: comma,
         semicolon, tab or |. Any number of spaces counts as one.
     texts : names
-        Columns that stay text even where all values look like numbers.
+        Columns that remain text even if all values look like numbers.
     numbers : dict of str to str, optional
-        Columns that are numbers, whatever they hold -> their unit, or an empty text.
+        Columns to read as numbers -> their unit, or an empty string.
 
     Examples
     --------

@@ -14,7 +14,7 @@ MOST_COLUMNS = 10_000  # a wider table is one that lies on its side, or not a ta
 
 
 def import_pandas() -> ModuleType:
-    """pandas, or an ImportError that says how to get it."""
+    """pandas, or an ImportError with the install command."""
     try:
         import pandas
     except ImportError as error:
@@ -27,7 +27,7 @@ class EmptyTableError(ValueError):
 
 
 def refuse(source: str, wrong: str) -> ValueError:
-    """The error that names the source, what is wrong with it and the remedy."""
+    """An error that names the source, the problem and the remedy."""
     return ValueError(f"{source}: {wrong}")
 
 

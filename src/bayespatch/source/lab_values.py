@@ -52,7 +52,7 @@ def with_lab_values(
     texts : names
         Columns that are not changed.
     numbers : dict of str to str, optional
-        Columns that are numbers, whatever they hold -> their unit, or an empty text.
+        Columns to read as numbers -> their unit, or an empty string.
     commas : bool
         Whether 1,234 is a number with decimals.
     """
@@ -72,7 +72,7 @@ def with_lab_values(
 def lab_values(
     name: str, values: Sequence[object], *, unit: str | None = None, commas: bool = False
 ) -> list[float | None] | None:
-    """A text column as numbers, where most of them are; a `LabValueWarning` says what was done.
+    """Convert a text column to numbers if most values are numbers, with a `LabValueWarning`.
 
     "<0.3" and ">10" become the limit, "12 mg/dl" the number, "0,3" a number with decimals. A remark, such as
     "haemolytic", becomes missing. None if the texts stay texts: more than 5 % of them are remarks, a remark has
@@ -84,10 +84,10 @@ def lab_values(
         Name of the column in messages.
     values : sequence of str, numbers or None
     unit : str, optional
-        Given where the column is known to be numbers: everything that is none becomes missing. A text that is not empty
-        is the unit, and another one is refused.
+        Given if the column is known to be numeric: other values become missing. A non-empty string is
+        the unit; other units are refused.
     commas : bool
-        Whether 1,234 is a number with decimals; otherwise a column in which it may be either stays text.
+        Whether 1,234 is a number with decimals; by default, an ambiguous column remains text.
 
     Examples
     --------

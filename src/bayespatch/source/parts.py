@@ -28,7 +28,7 @@ INSTALL = 'Parquet files need pyarrow: pip install "bayespatch[parquet]"'
 
 
 def parquet_files(where: str) -> list[str] | None:
-    """The files of a table that lies in many: those that a pattern matches, or a folder has; None if it is one table.
+    """The files of a partitioned table: those that match a pattern, or all of a folder; None for a single table.
 
     Examples
     --------
@@ -57,7 +57,7 @@ class FilePart(NamedTuple):
     Attributes
     ----------
     file : str
-        Its name, as it was given.
+        Its name, as given.
     path : str
         Where it is.
     groups : tuple of int, or None

@@ -42,15 +42,15 @@ def read(
     delimiter : str, optional
         Of text; None finds it.
     texts : names
-        Columns that stay text even where all values look like numbers.
+        Columns that remain text even if all values look like numbers.
     numbers : dict of str to str, optional
         Columns that are numbers -> their unit, or an empty string. Non-numeric values in them become missing, with a
-        `LabValueWarning`. Other columns are read as numbers where nearly all their values are (`lab_values`).
+        `LabValueWarning`. Other columns are read as numbers if nearly all their values are (`lab_values`).
 
     Returns
     -------
     pandas.DataFrame
-        With at least one row, and a name of its own for every column.
+        With at least one row and unique column names.
 
     Examples
     --------

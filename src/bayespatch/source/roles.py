@@ -16,10 +16,10 @@ MOST_NUMBERED_CLASSES = 20  # more different numbers than these are a quantity a
 
 
 class Training(NamedTuple):
-    """A table to learn from: the features, with the identifiers as their index where there are any, and outcomes.
+    """A training table: the features, with identifiers as their index, if any, and outcomes.
 
-    `n_unknown`: number of rows omitted because their outcome is unknown. `groups`: whose rows they are, where a
-    column says so. `event`: whether the event happened, where the outcomes are times.
+    `n_unknown`: number of rows omitted because their outcome is unknown. `groups`: the patient of each row, if a column
+    identifies patients. `event`: whether the event happened, if outcomes are times.
     """
 
     X: DataFrame
@@ -39,7 +39,7 @@ def training_table(
     drop: Iterable[str] = (),
     intervals: Sequence[Interval] = (),
 ) -> Training:
-    """Split a table into features and outcomes; what nothing can be learned from is refused in one sentence.
+    """Split a table into features and outcomes; unusable tables are refused with one sentence.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def past_rows(
     drop: Iterable[str] = (),
     intervals: Sequence[Interval] = (),
 ) -> Training:
-    """Features and outcomes as they are, of the rows that have an outcome: also of a part of a table.
+    """Raw features and outcomes of the rows with an outcome, also for a part of a table.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def past_rows(
 
 
 def outcomes_of(y: Series, regression: bool) -> Series:
-    """Outcomes as numbers, or as classes; what is neither is refused."""
+    """Outcomes as numbers or classes; others are refused."""
     return _numbers(y) if regression else _classes(y)
 
 

@@ -31,7 +31,7 @@ def person(by: By = None) -> str:
 
 
 def base_name(base: str) -> str:
-    """What a case base is called; a URL may have a password."""
+    """The name of a case base for messages; a URL may have a password."""
     return base.partition("://")[0] + "://..." if "://" in base and not base.startswith("sqlite") else base
 
 
