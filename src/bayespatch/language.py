@@ -229,7 +229,7 @@ def _ended(translation: str, text: str) -> str:
 
 
 def stored_value(text: str) -> str:
-    """A value of a case as it was written in English: "yes", "not known" and numbers in the current language."""
+    """A value of a case as written in English: "yes", "not known" and numbers in the current language."""
     language = current()
     if language.code == ENGLISH:
         return text

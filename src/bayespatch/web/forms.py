@@ -132,7 +132,7 @@ def _key(value: Value) -> str:
 
 
 def is_ambiguous(text: str) -> bool:
-    """Whether a number may hold a separator of thousands, which could be taken for a decimal point.
+    """Whether a number may contain a thousands separator, which could be mistaken for a decimal point.
 
     Examples
     --------

@@ -53,7 +53,7 @@ _HASHES, _SIGN_INS = 2, 30  # passwords that are hashed at once, 64 MiB each, an
 
 
 def _in_english(work: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """The result of a function: what is stored or sent to programs is in one language, whoever asks for it."""
+    """The result of a function: what is stored or sent to programs is in one language for all users."""
     with using(ENGLISH):
         return work(*args, **kwargs)
 
