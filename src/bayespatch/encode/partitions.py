@@ -56,7 +56,8 @@ class DaskFrame(DaskCollection, Protocol):
 
 class Part(NamedTuple):
     """A part of a training table: a pandas frame of features, a Series of outcomes, and the number of rows without
-    one."""
+    one.
+    """
 
     X: DataFrame
     y: Series
