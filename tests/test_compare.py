@@ -204,3 +204,9 @@ def test_net_benefit_is_of_the_rarer_class_at_the_threshold():
     assert base.mean("net benefit") == pytest.approx(0.25 - 0.75 / 19)
     with pytest.raises(ValueError, match=r"threshold=1\.5 is not a probability"):
         compare(X, y, Known(), folds=2, threshold=1.5)
+
+
+def test_times_to_an_event_are_refused():
+    y = np.array([(True, 3.0), (False, 5.0)] * 10, dtype=[("died", bool), ("days", float)])
+    with pytest.raises(ValueError, match="not for times to an event"):
+        compare(pd.DataFrame({"age": range(20)}), y, Known())

@@ -137,6 +137,11 @@ def compare(
     if threshold is not None and not 0.0 < threshold < 1.0:
         raise ValueError(f"threshold={threshold!r} is not a probability; pass a number between 0 and 1")
     outcomes = np.asarray(y)
+    if outcomes.dtype.names or (outcomes.ndim == 2 and outcomes.shape[1] > 1):
+        raise ValueError(
+            "compare is for one class or number in each row and not for times to an event; use the score of "
+            "PatchworkSurvival on held-out rows instead"
+        )
     if groups is None and (repeats := repeated_rows(X)):
         text = duplicates_text(repeats, len(outcomes))
         warnings.warn(

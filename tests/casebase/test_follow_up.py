@@ -187,3 +187,16 @@ def test_without_follow_up_columns_there_is_nothing_to_record(base):
 def test_dictionaries_that_contradict_are_refused(base, parts, complaint):
     with pytest.raises(CaseBaseError, match=complaint):
         base.define({**DICTIONARY, **parts}, "outcome", by=BY)
+
+
+def test_a_time_to_an_event_cannot_be_the_outcome(empty):
+    rows = table(40).assign(days=[10.0 * k for k in range(40)], died=[k % 2 for k in range(40)]).drop(columns="outcome")
+    with pytest.raises(CaseBaseError, match=r"'days' is a number with 40 different values.*role: follow-up"):
+        empty.import_cases(rows, by=BY, target="days", id_column="who", drop=["died"])
+    features = {name: entry for name, entry in DICTIONARY.items() if name != "outcome"}
+    timed = {name: RECORDED[name] for name in ("days", "died")}
+    with pytest.raises(CaseBaseError, match=r"'days' is a time to an event, and a case base predicts classes"):
+        empty.define({**features, **timed}, "days", by=BY)
+    with pytest.raises(CaseBaseError, match=r"'days' is a time to an event.*PatchworkSurvival"):
+        empty.import_cases(rows, by=BY, target="days", id_column="who", dictionary={**features, **timed})
+    assert empty.target is None

@@ -300,6 +300,17 @@ def test_times_to_an_event_are_fitted_and_predicted(tmp_path):
     text = call("predict", model, table)
     assert text.stdout.splitlines()[0].startswith("row,risk,median,event_free_at_")
     assert "times" in complaint("predict", model, table, "--votes")
+    for words in (
+        ["what-if", model, table, "--row", "0", "--set", "age=50"],
+        ["counterfactual", model, table, "--row", "0"],
+        ["validate", model, table],
+        ["report", model, "--out", tmp_path / "report.html"],
+        ["governance", model, "--out", tmp_path / "documents"],
+    ):
+        said = complaint(*words)
+        assert f"bayespatch {words[0]} does not support survival models" in said
+        assert "'days', a time to an event" in said
+    assert not (tmp_path / "report.html").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,5 @@
+from functools import cache
+
 import matplotlib
 import numpy as np
 import pytest
@@ -5,7 +7,7 @@ import pytest
 matplotlib.use("Agg")
 from matplotlib import pyplot
 
-from bayespatch import metrics, plot
+from bayespatch import PatchworkSurvival, metrics, plot
 from tests.explain.fitted import fitted
 
 
@@ -83,3 +85,15 @@ def test_curves_are_those_of_the_metrics():
     np.testing.assert_allclose(ours.get_ydata(), [row.net_benefit for row in rows])
     np.testing.assert_allclose(everybody.get_ydata(), [row.net_benefit_all for row in rows])
     assert set(nobody.get_ydata()) == {0}
+
+
+@pytest.mark.parametrize("name", ["probabilities", "calibration", "roc", "precision_recall", "decision_curve"])
+def test_plots_of_classes_refuse_a_survival_model(name):
+    with pytest.raises(ValueError, match="predicts a time to an event"):
+        getattr(plot, name)(survival())
+
+
+@cache
+def survival():
+    y = np.array([(k % 3 > 0, 1.0 + k) for k in range(30)], dtype=[("died", bool), ("days", float)])
+    return PatchworkSurvival(draws=20, random_state=0, second_opinion=None).fit([[k % 4, k] for k in range(30)], y)

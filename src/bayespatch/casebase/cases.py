@@ -111,11 +111,22 @@ def required_definition(connection: Connection) -> Definition:
     return definition
 
 
+def not_a_class(target: str, what: str) -> str:
+    """The message for an outcome that a case base cannot predict."""
+    return (
+        f"column {target!r} is {what}, and a case base predicts classes. Name an outcome known at a fixed time as the "
+        f"target, such as relapse within two years, and describe the time in the data dictionary with role: follow-up "
+        f"and its event. For survival curves, use 'bayespatch fit --time COLUMN --event COLUMN' (PatchworkSurvival)"
+    )
+
+
 def read_definition(dictionary: Dictionary, target: str) -> Definition:
     """A definition from a dictionary that describes features and outcome."""
     entry = dictionary[target]
     if entry.identifier:
         raise CaseBaseError(f"column {target!r} is an identifier and cannot be the outcome; name another column")
+    if entry.event:
+        raise CaseBaseError(not_a_class(target, "a time to an event"))
     if len(entry.levels) < 2:
         raise CaseBaseError(
             f"column {target!r} is the outcome and needs at least two levels in the data dictionary; name them"

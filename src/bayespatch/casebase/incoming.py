@@ -11,13 +11,14 @@ from dataclasses import replace
 import numpy as np
 from sqlalchemy import Connection, select
 
-from bayespatch.casebase.cases import Definition, check_external_id, check_patient, read_definition
+from bayespatch.casebase.cases import Definition, check_external_id, check_patient, not_a_class, read_definition
 from bayespatch.casebase.errors import CaseBaseError, ConflictError
 from bayespatch.casebase.follow_up import checked
 from bayespatch.casebase.tables import cases
 from bayespatch.dictionary import Dictionary, Value
 from bayespatch.duplicates import duplicate_groups
 from bayespatch.encode.table import DataFrame
+from bayespatch.source.roles import MOST_NUMBERED_CLASSES
 
 
 class RepeatedCasesWarning(UserWarning):
@@ -96,9 +97,11 @@ def _new_definition(
     identifiers = tuple(name for name in given.names if given[name].identifier)
     complete = described.completed(used, [[row[j] for j in chosen] for row in rows])
     entry = complete[target]
-    if not entry.levels:
+    if not entry.levels and not entry.event:
         place = names.index(target)
         outcomes = {entry.check(row[place]) for row in rows} - {None}
+        if entry.kind == "number" and len(outcomes) > MOST_NUMBERED_CLASSES:
+            raise CaseBaseError(not_a_class(target, f"a number with {len(outcomes)} different values"))
         levels = tuple((value, str(value)) for value in sorted(outcomes, key=lambda v: (isinstance(v, str), v)))
         complete = Dictionary({**complete.entries, target: replace(entry, levels=levels)})
     return read_definition(complete, target)._replace(identifiers=identifiers)

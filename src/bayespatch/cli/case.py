@@ -93,6 +93,17 @@ def find_case(
     return Case(loaded, values, place)
 
 
+def check_no_times(model: Estimator, command: str) -> None:
+    """A ValueError if the model predicts a time to an event, which the command does not support."""
+    from bayespatch.estimator import PatchworkSurvival
+
+    if isinstance(model, PatchworkSurvival):
+        raise ValueError(
+            f"bayespatch {command} does not support survival models, and this one predicts {model.target_!r}, a time "
+            f"to an event. Use bayespatch explain or bayespatch predict --intervals"
+        )
+
+
 def decision_of(model: Estimator, threshold: str | None, cost: str | None) -> Decision | None:
     """The decision from the options, or the one stored with the model."""
     from bayespatch.estimator import PatchworkClassifier

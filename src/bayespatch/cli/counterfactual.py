@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bayespatch.cli.case import Case, answer, find_case
+from bayespatch.cli.case import Case, answer, check_no_times, find_case
 from bayespatch.cli.files import check_new
 from bayespatch.cli.options import Change, Force, Json, Level, MaybeOut, MostChanges, Top, Wanted
 from bayespatch.cli.shared import taking
@@ -32,6 +32,7 @@ def counterfactual(
     """
     check_new(force, out)
     case = find()
+    check_no_times(case.model, "counterfactual")
     with working("Trying changes"):
         found = case.model.counterfactual(case.row, change, to=to, most=most, top=top, level=level)
     answer(found, json, out)

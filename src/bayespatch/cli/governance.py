@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from bayespatch.cli.app import usage_error
-from bayespatch.cli.case import load_model
+from bayespatch.cli.case import check_no_times, load_model
 from bayespatch.cli.options import CaseBaseUrl, Cases, FolderOut, Force, IntendedUse, Json, ModelFile
 from bayespatch.cli.terminal import show, working
 
@@ -38,6 +38,7 @@ def governance(
         )
     history = [] if casebase is None else _versions(casebase)
     loaded = load_model(model, cases)
+    check_no_times(loaded, "governance")
     with working("Summarizing the model"):
         paths = governance_pack(
             loaded.overview(),

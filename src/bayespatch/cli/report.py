@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from bayespatch.cli.case import decision_of, load_model
+from bayespatch.cli.case import check_no_times, decision_of, load_model
 from bayespatch.cli.files import check_new
 from bayespatch.cli.options import Cases, Cost, Force, HideIds, IntendedUse, Json, ModelFile, PageOut, Threshold
 from bayespatch.cli.terminal import show, working
@@ -33,6 +33,7 @@ def report(
 
     check_new(force, out)
     loaded = load_model(model, cases)
+    check_no_times(loaded, "report")
     if hide_ids:
         loaded.fitted_ = replace(loaded.fitted_, ids=None)
     decision = decision_of(loaded, threshold, cost)

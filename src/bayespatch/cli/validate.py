@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bayespatch.cli.case import decision_of, load_model, read_frame
+from bayespatch.cli.case import check_no_times, decision_of, load_model, read_frame
 from bayespatch.cli.files import check_new
 from bayespatch.cli.options import (
     ByPeriod,
@@ -67,6 +67,7 @@ def validate(
 
     check_new(force, out)
     loaded = load_model(model, cases)
+    check_no_times(loaded, "validate")
     is_text = isinstance(loaded, PatchworkClassifier) and loaded.classes_.dtype.kind not in "biuf"
     named = target if target is not None else loaded.target_
     frame = read_frame(loaded, data, query, delimiter, [named] if is_text else [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from bayespatch.cli.case import Case, answer, find_case
+from bayespatch.cli.case import Case, answer, check_no_times, find_case
 from bayespatch.cli.files import check_new
 from bayespatch.cli.options import Force, Json, Level, MaybeOut, Set, Top
 from bayespatch.cli.shared import taking
@@ -40,6 +40,7 @@ def what_if(
         raise ValueError("nothing to change; pass --set FEATURE=VALUE, such as --set age=50")
     check_new(force, out)
     case = find()
+    check_no_times(case.model, "what-if")
     found = case.model.what_if(case.row, parsed_changes(case.model.schema_, set), top=top, level=level)
     answer(found, json, out)
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from bayespatch import metrics
 from bayespatch.feature_importance import LEVEL
 from bayespatch.fitted import HasFitted
+from bayespatch.fitted_times import FittedTimes
 from bayespatch.plot.canvas import (
     BLUE,
     INK,
@@ -257,6 +258,11 @@ def _labelled(
 
 def _predicted(model: HasFitted, of: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
     """Probability of a class for past cases, each predicted from all others, and whether they had it."""
+    if isinstance(model.fitted_, FittedTimes):
+        raise ValueError(
+            "this plot is for classes, and the model predicts a time to an event; plot the step functions of "
+            "predict_survival_function instead"
+        )
     loo = model.fitted_.loo
     return model.fitted_.loo_probabilities[:, of], model.fitted_.y[loo.rows] == (of % len(model.fitted_.class_names))
 
