@@ -8,7 +8,7 @@ matplotlib.use("Agg")
 from matplotlib import pyplot
 
 from bayespatch import PatchworkSurvival, metrics, plot
-from tests.explain.fitted import fitted
+from tests.explain.fitted import explained, fitted
 
 
 @pytest.fixture(autouse=True)
@@ -90,10 +90,33 @@ def test_curves_are_those_of_the_metrics():
 @pytest.mark.parametrize("name", ["probabilities", "calibration", "roc", "precision_recall", "decision_curve"])
 def test_plots_of_classes_refuse_a_survival_model(name):
     with pytest.raises(ValueError, match="predicts a time to an event"):
-        getattr(plot, name)(survival())
+        getattr(plot, name)(survival_model())
 
 
 @cache
-def survival():
+def survival_model():
     y = np.array([(k % 3 > 0, 1.0 + k) for k in range(30)], dtype=[("died", bool), ("days", float)])
     return PatchworkSurvival(draws=20, random_state=0, second_opinion=None).fit([[k % 4, k] for k in range(30)], y)
+
+
+def test_the_survival_curve_is_that_of_the_explanation():
+    why = survival_model().explain([1, 5], level=0.8)
+    curve = why.prediction["curve"]
+    _, ax = pyplot.subplots()
+    assert plot.survival(why, ax) is ax.figure
+    case, everyone = ax.lines
+    np.testing.assert_array_equal(case.get_xdata(), curve["times"])
+    np.testing.assert_array_equal(case.get_ydata(), curve["survival"])
+    np.testing.assert_array_equal(everyone.get_ydata(), curve["population"])
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["80% interval", "this case", "all past cases"]
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("days", "probability of no died")
+    band = ax.collections[0].get_paths()[0].vertices[:, 1]
+    assert (band.min(), band.max()) == (min(curve["low"]), max(curve["high"]))
+    assert plot.survival(why.to_dict()).axes[0].lines[0].get_ydata()[-1] == curve["survival"][-1]
+
+
+def test_pictures_of_a_case_name_each_other():
+    with pytest.raises(ValueError, match=r"use plot\.survival"):
+        plot.patchwork(survival_model().explain([1, 5]))
+    with pytest.raises(ValueError, match=r"use plot\.patchwork"):
+        plot.survival(explained().to_dict())

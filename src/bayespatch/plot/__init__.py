@@ -21,6 +21,7 @@ from bayespatch.plot.model import (
     roc,
 )
 from bayespatch.plot.patchwork import patchwork
+from bayespatch.plot.survival import survival
 
 __all__ = [
     "calibration",
@@ -32,4 +33,5 @@ __all__ = [
     "precision_recall",
     "probabilities",
     "roc",
+    "survival",
 ]

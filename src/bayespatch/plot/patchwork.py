@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from bayespatch.explain import Explanation, words
@@ -39,7 +39,9 @@ def patchwork(explanation: Explanation | JSONMapping, ax: Axes | None = None) ->
     -------
     Figure
     """
-    why: JSONMapping = explanation.to_dict() if isinstance(explanation, Explanation) else explanation
+    why: JSONMapping = explanation if isinstance(explanation, Mapping) else explanation.to_dict()
+    if "curve" in why["prediction"]:
+        raise ValueError("this is the explanation of a survival model; use plot.survival")
     notes = _wrapped_all(_notes(why), _WIDTH)
     groups, steps, table = _group_rows(why), _step_rows(why), _closest_rows(why)
     top = 0.5 + _height(notes) + 0.1
