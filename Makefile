@@ -106,7 +106,7 @@ $(VENV)/.docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@
 
-GENERATORS ?= card cli_page rest_page readme figures casebase_page tutorials transcripts notebooks
+GENERATORS ?= card cli_page rest_page readme figures casebase_page survival_page tutorials transcripts notebooks
 pages: venv ## Regenerate the generated parts of the documentation (GENERATORS: a selection; screenshots needs Chromium)
 	for name in $(GENERATORS); do $(BIN)/python generators/$$name.py || exit 1; done
 

@@ -92,8 +92,8 @@ def test_the_names_of_the_api_page_are_there():
 # The figures
 
 
-def filler():
-    spec = importlib.util.spec_from_file_location("readme", ROOT / "generators" / "readme.py")
+def filler(name="readme"):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "generators" / f"{name}.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -103,6 +103,22 @@ def test_the_figures_are_those_measured():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     again = filler().filled(readme, ROOT / "benchmarks" / "results")
     assert readme == again, "README.md is stale: run make pages GENERATORS=readme"
+
+
+def test_the_figures_of_survival_models_are_those_measured():
+    page, results = (ROOT / "docs" / "survival.md").read_text(encoding="utf-8"), ROOT / "benchmarks" / "results"
+    assert page == filler("survival_page").filled(page, results), "run make pages GENERATORS=survival_page"
+
+
+def test_survival_models_are_never_far_behind_the_cox_model():
+    found = json.loads((ROOT / "benchmarks" / "results" / "survival.json").read_text(encoding="utf-8"))
+    assert list(found) == ["GBSG2", "WHAS500", "veterans", "FLCHAIN"]
+    ahead = {
+        name: one["scores"]["patchwork"]["concordance"] - one["scores"]["ridge Cox"]["concordance"]
+        for name, one in found.items()
+    }
+    assert min(ahead.values()) > -0.01, ahead
+    assert sum(ahead.values()) >= 0, ahead
 
 
 def test_figures_come_from_the_results(tmp_path):
