@@ -55,9 +55,7 @@ class DaskFrame(DaskCollection, Protocol):
 
 
 class Part(NamedTuple):
-    """A part of a training table: a pandas frame of features, a Series of outcomes, and the number of rows without
-    one.
-    """
+    """A part of a training table: features (pandas), outcomes (Series), and the number of rows without one."""
 
     X: DataFrame
     y: Series
