@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import text
@@ -72,10 +73,15 @@ def test_what_has_expired_goes(base):
     base.people.new_token("Ann", label="x", scope="viewer", days=1, by="Ann")
     live = base.people.sign_in("Ann")
     base.identities.begin("browser", "/", "sign in")
+    seen = base.consult(VALUES, by="Ann", key="once")
     assert set(base.purge(by=BY).expired.values()) == {0}
     for table, column in (("invitations", "expires_at"), ("tokens", "expires_at"), ("sign_ins", "made_at")):
         age(base, table, column)
-    assert sum(base.purge(by=BY).expired.values()) == 3
+    three_days_ago = (datetime.now(UTC) - timedelta(days=3)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    with base._database.unaudited() as connection:
+        connection.execute(text("UPDATE repeats SET at = :at"), {"at": three_days_ago})
+    assert sum(base.purge(by=BY).expired.values()) == 4
+    assert base.consult(VALUES, by="Ann", key="once").id != seen.id  # the key is free again
     assert base.people.of_session(live) is not None
     age(base, "sessions", "seen_at")
     assert base.purge(by=BY).expired["sessions"] == 1

@@ -19,6 +19,7 @@ from bayespatch.casebase.forget import finish, forget_in, pending
 from bayespatch.casebase.identities import UNDER_WAY
 from bayespatch.casebase.people import ABSOLUTE, IDLE, ago
 from bayespatch.casebase.refit import drop_checkpoints
+from bayespatch.casebase.repeats import KEPT
 from bayespatch.casebase.tables import (
     audit,
     cases,
@@ -31,8 +32,6 @@ from bayespatch.casebase.tables import (
     tokens,
 )
 from bayespatch.types import JSONObject
-
-REPEATS = timedelta(days=7)  # lifetime of an idempotency key
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def _expired(transaction: Transaction) -> dict[str, int]:
         tokens: tokens.c.expires_at < now(),
         invitations: invitations.c.expires_at < now(),
         sign_ins: sign_ins.c.made_at < ago(UNDER_WAY),
-        repeats: repeats.c.at < ago(REPEATS),
+        repeats: repeats.c.at < ago(KEPT),
     }
     return {table.name: transaction.execute(delete(table).where(old)).rowcount for table, old in conditions.items()}
 
