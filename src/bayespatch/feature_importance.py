@@ -55,13 +55,13 @@ MOST_EXACT = 4  # features of which all orders are taken
 
 @dataclass(frozen=True, eq=False)
 class FeatureImportance:
-    """How much each of P features is worth for predictions.
+    """Importance of each of P features for predictions.
 
     Attributes
     ----------
     gains : array of shape (P,)
         Decrease of the leave-one-out log loss that each feature is worth, as a share of that of the base rates. Below 0
-        where the model would predict better without the feature.
+        if the model would predict better without the feature.
     gain_intervals : array of shape (P, 2)
         Their intervals of the level `LEVEL`.
     loss_without, loss : float
@@ -99,7 +99,7 @@ class FeatureImportance:
 
 
 class PooledModel(NamedTuple):
-    """What predicts a past case, and the past cases themselves.
+    """The predictors of past cases, and the past cases.
 
     Attributes
     ----------
@@ -115,13 +115,13 @@ class PooledModel(NamedTuple):
     values : array of shape (T, P)
         The training table as `EncodedTable.values`.
     outcomes : array of shape (T,)
-        What the additive opinion was learned from: classes or numbers.
+        Outcomes of the additive opinion: classes or numbers.
     cases : int array of shape (n,)
         Rows of the training table of the past cases.
     edges : array
         Where numbers are cut into classes.
     weights : array of shape (T,), or None
-        How often each row of the training table counts in what was learned.
+        Weight of each row of the training table in learning.
     """
 
     posterior: Posterior
@@ -241,7 +241,7 @@ class _Predictor:
         return replace(found, calibration=Calibration.learn(votes, past.y[rows], base, anchor=model.calibration.anchor))
 
     def without(self, left_out: NDArray[np.bool_]) -> _Predictor:
-        """What would have been learned without some of the past cases, (n,): one Newton step."""
+        """Estimates without some of the past cases, (n,): one Newton step."""
         past, rows = self.model.past, self.rows
         opinion = self.opinion
         if isinstance(opinion, AdditiveScore | AdditiveMean):
@@ -293,7 +293,7 @@ class _Predictor:
         array of shape (n, 2)
             Without any feature and with all.
         array of shape (G, n, P)
-            Of each group of orders: by how much the log probability rises when a feature becomes known.
+            Of each group of orders: the increase of the log probability when a feature becomes known.
         """
         n_features = groups[0].shape[1]
         prefix = np.tril(np.ones((n_features, n_features)), -1)[1:]

@@ -120,7 +120,7 @@ class Fitted(ABC):
     shown : int array, or None
         Parents that may be named and shown; None: all of them.
     follow_up : FollowUp or None
-        What was recorded for the past cases and is not compared.
+        Follow-up columns of the past cases.
     sample_weight : array of shape (n,), or None
         Weight of each row; None: once.
     elsewhere : PartitionedIndex or None
@@ -452,7 +452,7 @@ class Fitted(ABC):
         """What predicts the past cases."""
 
     def neighbor_totals(self, n_threads: int) -> Array:
-        """On how many past cases each parent votes, on average, (S,).
+        """Average number of past cases on which each parent votes, (S,).
 
         With closed-form votes this is an estimate from `MOST_COUNTED` past cases.
         """
@@ -494,7 +494,7 @@ class Fitted(ABC):
     @property
     @abstractmethod
     def outcome_column(self) -> FollowUpColumn:
-        """The outcome of the training table, to be summarized beside treatments."""
+        """The outcome of the training table, to summarize by treatment."""
 
     def follow_up_among(self, share: Array, level: float) -> JSONObject | None:
         """Summaries of the follow-up columns, from each parent's share of the votes, (S,); None without them."""
@@ -795,7 +795,7 @@ def past_data(
     groups: Rows | None = None,
     weights: Array | None = None,
 ) -> Data:
-    """Rows of the training table as cases, beside the parents that vote on them.
+    """Rows of the training table as cases, with the parents that vote on them.
 
     A row that is not a parent but shares its group with parents points at one of these, so that none of them votes.
     """

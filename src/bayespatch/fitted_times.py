@@ -80,7 +80,7 @@ class FittedTimes(Fitted):
     times_calibration : TimesCalibration
         How votes are read as a hazard.
     event_name : str
-        What the event is called; may be empty.
+        Name of the event; may be empty.
     """
 
     opinion: CoxScore | None

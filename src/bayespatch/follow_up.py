@@ -66,7 +66,7 @@ class FollowUpRole(NamedTuple):
     kind : {"category", "number", "treatment", "time"}, or None
         None: "number" for numbers without labels, otherwise "category".
     event : str
-        Times only: the column that holds 0 where follow-up ended without the event and 1 where it happened. Competing
+        Times only: the column that is 0 if follow-up ended without the event and 1 if it happened. Competing
         events are 1, 2, ...
     """
 
@@ -176,7 +176,7 @@ class FollowUp:
         level : float
             Probability of the intervals.
         outcome : FollowUpColumn, optional
-            The outcome of the same rows, to show beside treatments.
+            The outcome of the same rows, to show with treatments.
 
         Returns
         -------
@@ -245,7 +245,7 @@ class FollowUp:
 
 
 def follow_up_roles(follow_up: FollowUpColumns) -> tuple[FollowUpRole, ...]:
-    """What `fit` was told about follow-up columns.
+    """The argument `follow_up` of `fit`.
 
     Parameters
     ----------

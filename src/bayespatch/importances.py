@@ -107,7 +107,7 @@ class LeaveOneOut:
     Parameters
     ----------
     data : Data
-        Past cases and parents, with labels; where there are too many, evenly spread ones are compared.
+        Past cases and parents, with labels; an evenly spread sample if there are too many.
     model : Model
         Whose lam0 and lam say what a vote is worth.
     base : array of shape (M,)
@@ -173,7 +173,7 @@ class LeaveOneOut:
 
 
 def compared_pairs(data: Data, base: Array, class_weight: Array | None = None) -> Pairs:
-    """The past cases beside their parents; where there are too many, evenly spread ones."""
+    """The past cases with their parents; an evenly spread sample if there are too many."""
     from bayespatch.engine.cpu.leave_one_out import AGREES, DIFFERS, UNKNOWN, Pairs  # loads Numba
 
     n_cases, n_features = data.x.shape
@@ -255,7 +255,7 @@ def draw_importances(
     chains, warmup, draws : int
         For each of warmup + draws sweeps there is a q. Warm-up takes `MIN_STEPS` steps for each of its sweeps.
     seed, n_threads : int
-        Chains run side by side; the result does not depend on how many.
+        Number of chains run in parallel; the result does not depend on it.
     report : callable
         Called with the number of steps per chain that are done.
     """

@@ -92,7 +92,7 @@ class TimeIntervals(NamedTuple):
 
 
 def parts_of(n_intervals: int) -> Array:
-    """Which intervals belong to which part of the follow-up: 1 where they do, (K, G).
+    """Membership of intervals in parts of the follow-up, 0 or 1, (K, G).
 
     Examples
     --------

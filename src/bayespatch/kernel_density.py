@@ -167,7 +167,7 @@ def vote_weights(
     share : array of shape (n, S)
         Mean shares of the votes.
     own_parent : int array of shape (n,)
-        Which parent a case is, -1 where it is none.
+        Index of a case among the parents, -1 if it is not one.
     voter_weight : array of shape (S,), optional
         How often each parent counts.
 
@@ -219,7 +219,7 @@ class OutcomeGroups(NamedTuple):
     outcomes, classes : arrays of shape (G,)
         Mean outcome of a group, and its class.
     weights : array of shape (G,), or None
-        How often a group counts: the sum of its parents' weights; None if parents have none.
+        Weight of a group: the sum of its parents' weights; None if parents have none.
     """
 
     order: NDArray[np.int64]

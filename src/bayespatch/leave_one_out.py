@@ -127,7 +127,7 @@ def cases_of(data: Data, places: NDArray[np.int64]) -> Data:
 
 
 def n_left_out(y: NDArray[np.int64]) -> int:
-    """How many of the past cases, of these classes, are predicted by the others.
+    """Number of past cases, of these classes, to predict by the others.
 
     Examples
     --------

@@ -54,10 +54,10 @@ def choose_parents(
     ----------
     parents : {"all", "random", "balanced", "medoids"}, int, or array
         "all": every case is a candidate parent of every other. "random": `n_parents` at random, as in the paper; an int
-        says the same with the number. "balanced": as many of each class as there are of the others; a class with
-        fewer cases gives all it has, and the rest is taken evenly from the other classes. "medoids": `n_parents`
-        that stand for the others, each of which is close to one of them, whatever its class. An array: rows of the
-        table, or a boolean mask over them.
+        is short for this. "balanced": as many of each class as there are of the others; a class with fewer cases gives
+        all it has, and the rest is taken evenly from the other classes. "medoids": `n_parents` that stand for the
+        others, each of which is close to one of them, whatever its class. An array: rows of the table, or a boolean
+        mask over them.
     x : array of shape (n, P)
         Codes; read by "medoids" alone.
     y : int array of shape (n,)
@@ -65,9 +65,9 @@ def choose_parents(
     rng : numpy Generator
         The same state gives the same parents.
     n_parents : int or float, optional
-        How many; a number below 1 is a share of the rows, rounded up. For "random", "balanced" and "medoids".
+        Number of parents; below 1, a share of the rows, rounded up. For "random", "balanced" and "medoids".
     windows : array of shape (P,), optional
-        By how much two codes may differ and agree; 0 where not given.
+        Largest difference of two codes that agree; 0 by default.
 
     Returns
     -------
@@ -246,7 +246,7 @@ def medoids(
     x : array of shape (rows, P)
         Codes. A missing value (NaN) differs from everything.
     windows : array of shape (P,)
-        By how much two codes may differ and agree.
+        Largest difference of two codes that agree.
     n : int
         At most the number of rows.
     rng : numpy Generator

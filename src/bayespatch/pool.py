@@ -108,7 +108,7 @@ class Pool:
 
     @classmethod
     def learn_densities(cls, additive: Array, precedents: Array, weights: ArrayLike = 1.0) -> Pool:
-        """The weight for outcomes that are numbers, from the densities that both gave to those that came, (n,).
+        """The weight for numeric outcomes, from the densities of both at the observed outcomes, (n,).
 
         The prior is Beta(3, 3): a density is sharper than a probability, and a few outcomes can outweigh the others.
         """

@@ -151,7 +151,7 @@ class _TrainingTable(NamedTuple):
     elsewhere: PartitionedIndex | None = None  # all past cases, once they are coded, if the table is a sample of them
 
     def past(self, fit: _Fit, cases: NDArray[np.int64] | None = None) -> Data:
-        """The parents, beside the cases or those that are named."""
+        """The parents, with the cases or the given rows."""
         rows = self.cases if cases is None else cases
         if self.elsewhere is not None and fit.parts is not None:
             return data_elsewhere(self.encoded.x, fit.y, fit.parts.rows, self.schema, self.elsewhere)
@@ -190,7 +190,7 @@ class _Fit(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """What the first half of a fit has learned: a coding, who votes, and the posterior of the importances."""
+    """The result of the first half of a fit: a coding, the parents, and the posterior of the importances."""
 
     schema: Schema
     encoded: EncodedTable

@@ -20,8 +20,8 @@ Method = TypeVar("Method", bound=Callable[..., object])
 def by_partition(method: Method) -> Method:
     """A method that predicts rows of a table, and those of a Dask data frame partition by partition.
 
-    Only the answers come to this process. They equal those of the same rows in one table, but for
-    the last bit of the second opinion: the sums of a matrix product may depend on how many rows it has.
+    Only the answers come to this process. They equal those of the same rows in one table, except for the last bits of
+    the second opinion, because the sums of a matrix product may depend on the number of rows.
     """
 
     @wraps(method)

@@ -74,7 +74,7 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
         predictive likelihood (`bayespatch.importances`). "joint": from the paper's posterior of features and labels, as
         in `bayespatch.sample`.
     second_opinion : "auto" or None
-        An additive mean beside the precedents, with whose distribution theirs is pooled; None: precedents alone.
+        "auto": an additive mean, pooled with the precedents; None: precedents alone.
     votes : {"auto", "closed", "sampled"}
         "closed": every past case votes, in closed form (`bayespatch.retrieval`). "sampled": several neighbors of a case
         are sampled, as in the paper. "auto": closed form if available, that is, for model "I" with the exact likelihood

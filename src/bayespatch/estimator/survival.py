@@ -81,9 +81,9 @@ class PatchworkSurvival(Patchwork[FittedTimes]):
     Parameters
     ----------
     n_intervals : int
-        Into how many intervals of time the likelihood is cut, at most; each has 10 events or more, on average.
+        Largest number of time intervals of the likelihood; each has 10 events or more, on average.
     second_opinion : {"auto", "cox"} or None
-        A Cox model beside the precedents. "auto": if lifelines is installed; None: precedents alone.
+        A Cox model to pool with the precedents. "auto": if lifelines is installed; None: precedents alone.
     parents, n_parents, hyper, bins, n_bins, windows, categorical, max_levels, missing, engine, chains, draws, n_jobs, \
 random_state, progress
         As in `PatchworkClassifier`; votes are in closed form.
@@ -356,7 +356,7 @@ random_state, progress
         row : dict, Series, sequence of values, or table with one row
             The case.
         top : int
-            How many past cases to name.
+            Number of past cases to show.
         time : float, optional
             The time by which the probability of the event is explained; by default a round time about half way to the
             end of follow-up.
@@ -365,7 +365,7 @@ random_state, progress
         quantile : float
             Share of past cases at or below which there is no adequate precedent.
         exclude_self : bool
-            Whether a case that is a past case is left out of its own neighbors.
+            Whether a case that is a past case does not vote on itself.
 
         Returns
         -------

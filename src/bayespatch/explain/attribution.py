@@ -184,9 +184,9 @@ class Value(NamedTuple):
     Attributes
     ----------
     precedents : function
-        What the precedents say, (K, M) or (K,), from votes cast by class, (K, M), and their sums of outcomes.
+        Predictions of the precedents, (K, M) or (K,), from votes by class, (K, M), and their sums of outcomes.
     additive : function
-        What the additive opinion says, (K, M) or (K,), of sets of known features, (K, p).
+        Predictions of the additive opinion, (K, M) or (K,), for sets of known features, (K, p).
     pooled : function
         The number itself, (K,), from both, the additive opinion first.
     """
@@ -251,7 +251,7 @@ class Points(NamedTuple):
     base : float
         The number for a case without known values.
     parts : array of shape (p, 2)
-        What each feature adds through precedents and through the additive opinion.
+        Contribution of each feature through precedents and through the additive opinion.
     error : array of shape (p,)
         Standard error of their sum.
     """
@@ -270,7 +270,7 @@ def attribute(voter: SubsetVoter, value: Value, precedents: Array, total: float)
         Votes on the case given some of its values.
     value : Value
     precedents : array of shape (1, M) or (1,)
-        What the precedents say if all values are known, by all draws.
+        Predictions of the precedents if all values are known, from all draws.
     total : float
         The prediction.
     """
@@ -281,7 +281,7 @@ def attribute(voter: SubsetVoter, value: Value, precedents: Array, total: float)
     additive = value.additive(sets.known)
 
     def by_precedents(batches: NDArray[np.bool_]) -> Array:
-        """What the precedents say given each set, by some batches of the votes."""
+        """Predictions of the precedents for each set, from some batches of the votes."""
         sums = None if seen.outcomes is None else seen.outcomes[batches].mean(axis=0)
         return value.precedents(seen.cast[batches].mean(axis=0), sums)
 

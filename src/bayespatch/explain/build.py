@@ -46,7 +46,7 @@ MISSING = "missing"
 
 
 class ExplanationOptions(NamedTuple):
-    """What an explanation shows, and how it is computed.
+    """Settings of an explanation.
 
     Attributes
     ----------
@@ -211,7 +211,7 @@ class _Case:
 
     @cached_property
     def beyond(self) -> Array:
-        """By how much numbers lie outside the past cases' range, (P,)."""
+        """Distance of numbers from the past cases' range, (P,)."""
         return guards.outside(self.numbers[None], self.fitted.ranges)[0]
 
     def explanation(self, precedent: Precedent, same: int) -> Explanation:
@@ -280,9 +280,9 @@ class _Case:
         return sample._replace(x=hidden.x, y=hidden.y, own_parent=np.append(itself, -1)[:1])
 
     def counts(self, attribution: Attribution | None) -> Array:
-        """What each value counts, (P,): its points through precedents, or its effect on who votes.
+        """Weight of each value, (P,): its points through precedents, or its effect on the votes.
 
-        Values that are missing or out of range count nothing.
+        Missing and out-of-range values count 0.
         """
         if attribution is None:
             found = effects(self.posterior.model, self.case.n_values, self.posterior.q.mean(axis=(0, 1)))
@@ -292,7 +292,7 @@ class _Case:
         return np.where([text == MISSING for text in self.own.values()] | (self.beyond != 0.0), 0.0, found)
 
     def patches(self, places: Rows, ballot: Ballot, counts: Array) -> list[dict[str, Patch]]:
-        """The values of some parents beside the case's."""
+        """The values of some parents, compared with the case's."""
         found = []
         for b, matters in zip(places.tolist(), ballot.matters(places), strict=True):
             texts, agrees = self.fitted.texts_of(int(self.fitted.parents[b])), self.agrees[b]
@@ -324,7 +324,7 @@ class _Case:
         return tuple(groups)
 
     def differs(self, j: int, members: Rows) -> Differs:
-        """A feature in which no member shares the case's value, with their value where all have the same."""
+        """A feature in which no member shares the case's value, with their value if all have the same."""
         column = self.fitted.schema.columns[j]
         codes = np.unique(self.case.x_parents[members, j])
         return Differs(column.name, column.decode(codes[0]) if column.is_coded and len(codes) == 1 else None)
@@ -365,7 +365,7 @@ class _Case:
         )
 
     def reliance(self, places: Rows) -> list[float | None]:
-        """By how much the explained probability is higher because of each of some parents, where votes are exact."""
+        """Change of the explained probability due to each of some parents, if votes are exact."""
         if self.posterior.log_weights is None or isinstance(self.fitted, FittedNumbers) or not len(places):
             return [None] * len(places)
         n = len(places)

@@ -24,7 +24,7 @@ class CaseTexts:
     values : array of shape (n, P)
         As `EncodedTable.values`.
     unseen : bool array of shape (n, P)
-        Where no past case can have the value.
+        Whether no past case can have the value.
     outcomes : sequence of n texts, or None
         Their outcomes, where known.
     """

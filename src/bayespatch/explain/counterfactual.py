@@ -12,7 +12,8 @@ from bayespatch.types import JSONObject
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """What would have to be different for another prediction. It says what the model would say, not what would happen.
+    """The change that leads to another prediction. It describes the model's predictions, not what would
+    happen.
 
     Attributes
     ----------
@@ -48,7 +49,7 @@ class Counterfactual:
         return self.what_if.changes
 
     def to_dict(self) -> JSONObject:
-        """Plain data, ready for JSON: what `WhatIf` says, and whether the prediction changes."""
+        """Plain data, ready for JSON: that of `WhatIf`, and whether the prediction changes."""
         return {
             "found": self.found,
             "changeable": list(self.changeable),
@@ -64,7 +65,7 @@ class Counterfactual:
         }
 
     def sentences(self) -> list[str]:
-        """What would have to be different, in words."""
+        """The change, in words."""
         before, after = self.what_if.before, self.what_if.after
         called = {feature.name: feature.called for feature in before.features}
         changed = ", ".join(f"{called[name]} {new} instead of {old}" for name, (old, new) in self.changes.items())

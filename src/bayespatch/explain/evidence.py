@@ -32,14 +32,14 @@ def effects(model: Model, n_values: NDArray[np.float64], importance: NDArray[np.
 def mark(agrees: NDArray[np.bool_], counts: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Which of the values in which a past case agrees count most, (P,).
 
-    Marked are the fewest agreeing values that together carry half of what counts among those that agree, and at most a
-    third of them (one, where fewer than three agree).
+    Mark the fewest agreeing values with half of the total weight of those that agree, at most a third of them (one if
+    fewer than three agree).
 
     Parameters
     ----------
     agrees : bool array of shape (P,)
     counts : array of shape (P,)
-        What each value of the case counts, as the size of its points; 0 or more.
+        Weight of each value of the case, the size of its points; 0 or more.
 
     Examples
     --------
@@ -55,7 +55,7 @@ def mark(agrees: NDArray[np.bool_], counts: NDArray[np.float64]) -> NDArray[np.b
 
 
 def close_range(column: Column, code: float, number: float) -> str | None:
-    """Which numbers count as close to a case's; None if only equal values agree, or where it has none.
+    """Range of numbers that count as close to a case's; None if only equal values agree, or if it has none.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ def with_unit(text: str, summary: JSONMapping) -> str:
 
 
 def basis(summary: JSONMapping) -> str:
-    """How many past patients a summary rests on."""
+    """Number of past patients in a summary."""
     return gettext(
         "{n} past patients, weighted by similarity (effective number {effective})",
         n=count(summary["n"]),
@@ -66,7 +66,7 @@ def median(summary: JSONMapping, most: bool = True) -> str:
 
 
 def sentences(summary: JSONMapping) -> Iterator[str]:
-    """A summary in sentences; tables and curves are beside them."""
+    """A summary in sentences, next to tables and curves."""
     if summary["suppressed"]:
         yield gettext("Not shown: {reason}.", reason=stored_text(summary["suppressed"]))
         return
@@ -107,7 +107,7 @@ def brief(summary: JSONMapping | None, label: str | None = None) -> str:
 
 
 def treatment_columns(summary: JSONMapping) -> list[str]:
-    """Names of the follow-up columns that are shown beside treatments."""
+    """Names of the follow-up columns that are shown with treatments."""
     return next((list(one["follow_up"]) for one in summary["treatments"] if one["follow_up"]), [])
 
 

@@ -71,7 +71,7 @@ def group_voters(
     n_classes : int
         M.
     importance : array of shape (P,)
-        What each value counts, as the size of its points; 0 or more.
+        Weight of each value, the size of its points; 0 or more.
 
     Examples
     --------

@@ -24,7 +24,7 @@ class OutOfRangeWarning(UserWarning):
 
 
 def outside(numbers: NDArray[np.float64], limits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """By how much numbers, (n, P), exceed `Fitted.ranges`, (n, P); 0 if by less than the margin."""
+    """Distance of numbers, (n, P), from `Fitted.ranges`, (n, P); 0 if less than the margin."""
     low, high = limits[:, 0], limits[:, 1]
     with np.errstate(invalid="ignore"):
         known = np.isfinite(numbers) & (numbers > MISSING_NUMBER)
@@ -96,7 +96,7 @@ def guard_usual(schema: Schema, numbers: NDArray[np.float64], beyond: Sequence[s
 def guard_unseen(
     schema: Schema, texts: Mapping[str, str], unseen: NDArray[np.bool_], beyond: Sequence[str]
 ) -> list[Guard]:
-    """Values that no past case has; `beyond` are features whose numbers are out of range, which says enough."""
+    """Values that no past case has, except for the features `beyond`, whose numbers are out of range."""
     return [
         Guard(
             "unseen",
@@ -127,7 +127,7 @@ def guard_values(
 
 
 def guard_itself(past: str, id: str | None) -> Guard:
-    """The case is one of the past cases, by its name and values, or by its values alone where it has no name."""
+    """The case is a past case, by name and values, or by values alone if it has no name."""
     return Guard(
         "itself",
         f"This is past case #{past}. It does not vote on itself."
@@ -174,7 +174,7 @@ def guard_subgroups(groups: Sequence[Subgroup], overall: float) -> list[Guard]:
 
 
 def guard_rare(counts: dict[str, int], absent: Sequence[str] = ()) -> list[Guard]:
-    """Classes with hardly any past cases, and classes of which no past case may be a neighbor: said once for all."""
+    """Classes with few past cases, and classes of which no past case may vote, in one warning each."""
     few = {name: count for name, count in counts.items() if count < FEW}
     found = []
     if few:

@@ -15,7 +15,7 @@ _MOST_FEATURES = 10  # in the summary; all are in the report
 
 @dataclass(frozen=True)
 class FeatureSummary:
-    """One feature: how it is coded, how often it is missing, how much it matters, and its importance by other methods.
+    """One feature: coding, missing values, importance, and importance by other methods.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class PastCase:
     index, id, outcome
         Which.
     n_cases : float
-        Of how many cases it is expected to be a neighbor; nan if it is no parent.
+        Expected number of cases of which it is a neighbor; nan if it is not a parent.
     percentile : float
         How usual it is among the past cases; nan if it has no leave-one-out votes.
     """

@@ -93,7 +93,7 @@ class Shared(NamedTuple):
 
 
 class Differs(NamedTuple):
-    """A feature in which no member of a group shares the case's value; their own value, where all have the same."""
+    """A feature in which no member of a group shares the case's value; with their value if all have the same."""
 
     feature: str
     value: str | None
@@ -110,11 +110,11 @@ class Group:
     size : int
         How many they are.
     counts : dict
-        How many of them had each outcome, {class: n}.
+        Number of them with each outcome, {class: n}.
     outcomes : dict
         Share of the group's votes for each class; the sum is 1.
     shared : tuple of Shared
-        Values that they share with the case: those that set the group apart first. Members who share all of them cast
+        Values that they share with the case, most distinctive first. Members who share all of them cast
         at least 80 % of the group's votes.
     differs : tuple of Differs
         Features in which no member shares the case's value and other groups do.
@@ -270,7 +270,7 @@ class Opinions:
         Percentage points that each feature adds to the probability of the last class by the additive score; from the
         base rate they add up to it. None if the second opinion has no points.
     base : dict or None
-        The base rate of each class, where there are points.
+        The base rate of each class, if there are points.
     intervals : dict
         Credible intervals of both opinions, {"precedents": {class: (low, high)}, "additive": the same or None}.
     """
@@ -286,7 +286,7 @@ class Opinions:
 
 @dataclass(frozen=True)
 class FeaturePoints:
-    """What one value of the case adds to the prediction.
+    """Contribution of one value of the case to the prediction.
 
     Attributes
     ----------
@@ -317,9 +317,9 @@ class Attribution:
     total : float
         The prediction.
     error : float
-        Largest standard error of the points; 0 where they are exact.
+        Largest standard error of the points; 0 if they are exact.
     features : tuple of FeaturePoints
-        Those that move the prediction most first. ``base * 100`` plus their points is ``total * 100``.
+        Those with the largest effect on the prediction first. ``base * 100`` plus their points is ``total * 100``.
     """
 
     label: str | None

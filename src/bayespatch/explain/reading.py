@@ -78,7 +78,7 @@ class Reading(NamedTuple):
         return low, high
 
     def opinions(self, ballot: Ballot) -> Opinions | None:
-        """What precedents and the second opinion say, each for itself."""
+        """The probabilities of precedents and second opinion."""
         second, fitted = self.second, self.fitted
         if second is None:
             return None

@@ -32,7 +32,7 @@ Candidates = Mapping[int, Sequence[tuple[float, float]]]  # column -> (value, si
 
 @dataclass(frozen=True)
 class SmallestChange:
-    """A change, and how far the search for it went.
+    """A change, and the extent of the search.
 
     Attributes
     ----------
@@ -198,7 +198,7 @@ def smallest_change(
     Parameters
     ----------
     single : dict
-        What each feature may change to (`candidates`).
+        Possible new values of each feature (`candidates`).
     judge : function
         Probabilities of changed cases.
     predicted : int

@@ -38,7 +38,7 @@ class TimesCase(NamedTuple):
         Its values, {feature: text}.
     values, codes : arrays of shape (P,)
     unseen : bool array of shape (P,)
-        Where no past case can have the value.
+        Whether no past case can have the value.
     data : Data
         The case with the parents.
     same : int
@@ -141,9 +141,9 @@ def explain_times(
     vote : callable
         From codes of cases, (K, P), to the votes on them and their familiarity, (K,).
     horizon : float or None
-        Time by which the event is asked about; None: a round time about half way to the end of follow-up.
+        The horizon; None: a round time about half way to the end of follow-up.
     top : int
-        How many past cases to name.
+        Number of past cases to show.
     level : float
         Of the intervals.
     quantile : float

@@ -80,7 +80,7 @@ class WhatIf:
         return [*said, *(f"Warning after the change: {text}" for text in new)]
 
     def to_text(self, width: int = 120) -> str:
-        """What changed, and the explanation of the changed case."""
+        """The changes, and the explanation of the changed case."""
         return "\n".join([*self.sentences(), "", self.after.to_text(width)])
 
     def __str__(self) -> str:

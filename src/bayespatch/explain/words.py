@@ -233,7 +233,7 @@ def number(value: float) -> str:
 
 
 def group(why: JSONMapping, part: JSONMapping) -> tuple[str, str]:
-    """Who the members are, and how many had the class in focus.
+    """The members, and how many had the class in focus.
 
     ``61 men without colored vessels, mostly with a normal thallium scan``, ``11 had heart disease``.
     """
@@ -242,7 +242,7 @@ def group(why: JSONMapping, part: JSONMapping) -> tuple[str, str]:
 
 
 def group_members(why: JSONMapping, part: JSONMapping) -> str:
-    """How many members a group has, what all of them have in common, and what most of them do."""
+    """The size of a group, and the values shared by all or most members."""
     features = {feature["name"]: feature for feature in why["features"]}
     local = _has_local_phrases(why)
     common: list[_Statement] = []
@@ -363,7 +363,7 @@ def past_value(feature: JSONMapping, value: str) -> str:
 
 
 def others(why: JSONMapping) -> float:
-    """For how much all past patients count who are in no group."""
+    """Share of the past patients who are in no group."""
     return max(0.0, 1.0 - sum(part["vote_share"] for part in why["groups"]))
 
 
@@ -585,12 +585,12 @@ def steps(why: JSONMapping, most: int = MOST_POINTS) -> tuple[Step, ...]:
 
 
 def step_points(why: JSONMapping, value: float) -> str:
-    """Points of a finding: percentage points, or units of the outcome where it is a number."""
+    """Points of a finding: percentage points, or units of a numeric outcome."""
     return decimal(f"{value:+.3g}".replace("-", "−")) if is_number(why) else signed(value)
 
 
 def ends(why: JSONMapping) -> tuple[str, str]:
-    """Where the points begin and end: at the base rate, and at the answer."""
+    """Start and end of the points: the base rate and the answer."""
     show = number if is_number(why) else percent
     return show(why["attribution"]["base"]), show(why["attribution"]["total"])
 

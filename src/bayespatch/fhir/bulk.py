@@ -45,10 +45,9 @@ def read_bulk(
     folder_or_files : path, or sequence of paths
         NDJSON files, Bundles of one patient each (.json), or the folder that has them.
     mapping : Mapping
-        If it says ``at``, this is the moment of each patient's prediction, and patients without such a resource are
-        no cases.
+        With ``at``, this is the time of each patient's prediction, and patients without such a resource are skipped.
     at : datetime, optional
-        The moment of the prediction where the mapping does not say one. Default: now.
+        The time of the prediction if the mapping has none. Default: now.
     progress : callable, optional
         Called now and then with a `BulkProgress`.
     """

@@ -34,7 +34,7 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True)
 class MappedCase:
-    """What a record says about one patient at one moment.
+    """The values of one patient's record at one time.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class MappedCase:
     problems : tuple of Problem
         Missing, outdated, conflicting and unusable values.
     outcome : value
-        What is predicted, for a past case; None if it is not known.
+        The outcome of a past case; None if unknown.
     """
 
     values: Mapping[str, Value]

@@ -94,7 +94,7 @@ class Extractor:
         return kind in self._any
 
     def candidates(self, entry: Entry, zone: tzinfo | None) -> list[Candidate]:
-        """What the rules find in a resource. A malformed one is refused if a rule applies or it has no code."""
+        """Values that the rules find in a resource. A malformed one is refused if a rule applies or it has no code."""
         resource, where = entry.resource, entry.where
         kind = resource["resourceType"]
         if not self.uses(kind):
@@ -163,7 +163,7 @@ class Extractor:
 
 
 def reference_of(entry: Entry) -> str:
-    """How a resource is referred to: type and id, or a pointer where it has no id."""
+    """Reference to a resource: type and id, or a pointer if it has no id."""
     name = entry.resource.get("id")
     return f"{entry.resource['resourceType']}/{name}" if isinstance(name, str) else entry.where
 

@@ -22,7 +22,7 @@ Records = JSONMapping | collections.abc.Iterable[JSONMapping | Entry]
 
 @dataclass(frozen=True)
 class Mapping:
-    """What each column of a table is in health records.
+    """Mapping of each column of a table to health records.
 
     Attributes
     ----------

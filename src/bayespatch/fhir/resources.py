@@ -22,7 +22,7 @@ class Coding(NamedTuple):
 
 
 class ResourceType(NamedTuple):
-    """What a mapping needs to know about a resource type in one version of FHIR.
+    """Description of a resource type in one version of FHIR.
 
     Attributes
     ----------
@@ -180,7 +180,7 @@ def _time(value: object, where: str, zone: tzinfo | None) -> Span:
 
 
 def unusable_status(resource: Resource, kind: str, kinds: ResourceType, where: str) -> str | None:
-    """The status because of which a resource does not count; a status that FHIR does not have is refused."""
+    """The status that excludes a resource, if any; invalid statuses are refused."""
     if kind == "Condition":
         codes = [coding.code for coding in codings(resource, ("verificationStatus",), where)]
         return next((code for code in codes if code in _UNPROVEN), None)

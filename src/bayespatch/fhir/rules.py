@@ -41,7 +41,7 @@ _DEEPEST = 10
 
 @dataclass(frozen=True)
 class Rule:
-    """Where the value of one column comes from.
+    """Source of the value of one column.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class Rule:
         return f"{self.resource} with code {shown_codes}{more}" if self.codes else self.resource
 
     def level(self, value: Value) -> Value:
-        """The value of the column for a value of the record; KeyError where the rule names values, but not this one."""
+        """The value of the column for a value of the record; KeyError if the rule lists values, but not this one."""
         return self.values[value_key(value)] if self.values else value
 
 

@@ -22,7 +22,7 @@ _ROUNDING = 1e-5  # by how much a mean of shares in float32 may leave 0..1
 
 
 class ArraySpec(NamedTuple):
-    """What an array must be: its type, its shape in letters, the range of its finite values, and may it have NaN."""
+    """Requirements of an array: type, shape in letters, range of finite values, and whether NaN is allowed."""
 
     dtype: str
     shape: str

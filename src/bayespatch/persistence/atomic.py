@@ -59,10 +59,10 @@ def replacing(path: str | os.PathLike[str], mode: int = PRIVATE) -> Iterator[Bin
 def replacing_all(paths: Sequence[str | os.PathLike[str]], mode: int = PRIVATE) -> Iterator[list[BinaryIO]]:
     """Temporary files that replace `paths`, all of them or none, once all are complete and on disk.
 
-    A new file is for its owner alone, unless another `mode` is asked for (less the user's umask), and so is an
-    unfinished one; a file that is replaced keeps its mode.
-    The last path is moved first: the moment when it has its name is the moment when the new state is the valid one.
-    A process that is killed between two moves leaves the others under their temporary names (`unfinished`).
+    New and unfinished files are readable by their owner only, unless another `mode` is given (less the user's umask); a
+    replaced file keeps its mode. The last path is moved first: the moment when it has its name is the moment when the
+    new state is the valid one. A process that is killed between two moves leaves the others under their temporary names
+    (`unfinished`).
     """
     places = [os.path.realpath(check_path(path)) for path in paths]  # a link stays a link
     if len(set(places)) < len(places):

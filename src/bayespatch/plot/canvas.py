@@ -73,5 +73,5 @@ def plain_frame(ax: Axes) -> None:
 
 
 def wrapped(text: str, length: int, most: int = 3) -> str:
-    """A text in lines of whole words, the last one shortened where there would be more than `most`."""
+    """Text in lines of whole words, the last one shortened if there would be more than `most`."""
     return "\n".join(wrap(text, length, max_lines=most, placeholder="…") or [""])

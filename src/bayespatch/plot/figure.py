@@ -11,9 +11,9 @@ except ImportError as error:
 
 
 class NotebookFigure(Figure):
-    """A matplotlib Figure that shows itself where it is the result of a notebook's cell.
+    """A matplotlib Figure that displays itself as the result of a notebook cell.
 
-    pyplot does not know it: nobody has to close it, and ``%matplotlib inline`` does not show it a second time.
+    It is not registered with pyplot, so it need not be closed, and ``%matplotlib inline`` does not show it twice.
     """
 
     def _repr_png_(self) -> bytes:

@@ -107,7 +107,7 @@ def parents(model: HasFitted, ax: Axes | None = None, *, top: int = 30) -> Figur
     model : fitted estimator
     ax : Axes, optional
     top : int
-        How many past cases, by the number of cases that they are neighbors of.
+        Number of past cases, by the number of cases of which they are neighbors.
 
     Returns
     -------

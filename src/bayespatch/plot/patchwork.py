@@ -108,7 +108,7 @@ class _Pen(NamedTuple):
         self.ax.text(x, y, text, size=size, color=color, weight=weight, ha=ha, va="center", linespacing=linespacing)
 
     def row(self, x: float, y: float, text: str, *, color: str | None = None, weight: str = "normal") -> float:
-        """Write lines below `y`, and return where they end."""
+        """Write lines below `y`, and return their end."""
         end = y + _height([text])
         self.write(x, (y + end) / 2, text, color=color, weight=weight, linespacing=1.15)
         return end

@@ -28,7 +28,7 @@ BATCH_NUMBERS = 2**23  # numbers that are held of a batch of cases
 
 @dataclass(frozen=True, eq=False)
 class ClosedForm:
-    """All past cases, and how much each comparison with them counts in every draw.
+    """All past cases, and the weight of each comparison with them in every draw.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class ClosedForm:
     base : array of shape (M,)
         Base rates; they have `LEAST` of the votes.
     base_votes : float
-        Base votes of all classes together, beside the vote of a neighbor.
+        Base votes of all classes together, relative to the vote of a neighbor.
     elsewhere : PartitionedIndex or None
         All past cases that vote, where they are not in this process.
     rows : int array, or None
@@ -138,7 +138,7 @@ class ClosedForm:
         n_threads: int = 1,
         engine: str = "cpu",
     ) -> Prediction:
-        """Votes on n cases, (n, P), by everybody but those left out; classes y that are known count too."""
+        """Votes on n cases, (n, P), by all but the left-out past cases; known classes y count, too."""
         n, (n_chains, n_draws, _) = len(x), self.log_weights.shape
         heard = self.heard * self._by_class(y)
         sums = self._vote(x, left_out, n_threads, engine)

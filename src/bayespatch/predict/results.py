@@ -20,7 +20,7 @@ Detail = bool | Literal["shares", "spread", "voters"]
 
 
 class Importances(Protocol):
-    """What prediction asks of a posterior."""
+    """The interface of a posterior for predictions."""
 
     @property
     def model(self) -> Model:
@@ -52,7 +52,7 @@ class Importances(Protocol):
 
     @property
     def n_draws(self) -> int:
-        """How many draws in each, D."""
+        """Number of draws in each, D."""
 
 
 class UnseenValueWarning(UserWarning):
@@ -60,7 +60,7 @@ class UnseenValueWarning(UserWarning):
 
 
 class PrecisionWarning(UserWarning):
-    """The Monte Carlo error of some probabilities is larger than was asked for, at the largest number of draws."""
+    """The Monte Carlo error of some probabilities exceeds the target at the largest number of draws."""
 
 
 class NeighborStatistics(NamedTuple):
@@ -79,7 +79,7 @@ class NeighborStatistics(NamedTuple):
     features : array of shape (n, S, P), float32
         Probability of being a neighbor for which the feature matters.
     explained : array of shape (n, P), float32
-        Mean probability of the case's own value of the feature given its neighbors; 1 where it is missing.
+        Mean probability of the case's value of the feature given its neighbors; 1 if it is missing.
 
     Where only shares were asked for, the last two have no features.
     """
@@ -93,18 +93,17 @@ class NeighborStatistics(NamedTuple):
 
 
 class Prediction(NamedTuple):
-    """What the draws say about n new cases.
+    """Results of the draws for n new cases.
 
     Attributes
     ----------
     votes_by_batch : array of shape (n, C * B, M)
         Mean shares of the votes for each class, h(m) / sum h, in each of B batches of C chains, chain by chain.
     familiarity : array of shape (n,)
-        How well the neighbors explain the case: the log likelihood of its values (and of its class, if known),
-        mean over the draws.
+        Mean log likelihood of the case's values (and of its class, if known) given its neighbors.
     n_draws : int array of shape (n,)
         Draws that were used for each case, of all chains together.
-    neighbors : NeighborStatistics, or None if they were not asked for
+    neighbors : NeighborStatistics, or None if not requested
     covariance : array of shape (n, M, M), or None if it was not asked for
         Of the shares of the votes over the draws of the importances.
     largest : LargestShares or None

@@ -86,22 +86,22 @@ def predict_batches(
     data : Data
         The new cases, their labels hidden (types I and II) or known (type III), and the parents.
     detail : bool, "shares", "spread" or "voters"
-        Also say who the neighbors are and which features matter; "shares" leaves the features out, which takes P times
+        Whether to include the neighbors and the features that matter; "shares" omits the features, which takes P times
         less memory. "spread" adds the covariance of the votes over the draws, of votes in closed form alone. "voters"
         suffices for the number of voters and the closest one.
     excluded : bool array of shape (n, S), optional
-        Parents that may not be neighbors of a case, beside the case itself (`data.own_parent`). Model I alone.
+        Parents that may not be neighbors of a case, in addition to the case itself (`data.own_parent`). Model I alone.
     calibration : Calibration, optional
         The map from votes to probabilities, whose error is to be small; without it votes are probabilities.
     error : float
         Monte Carlo standard error of an even chance at which a case is done; rarer classes must be as exact on their
         own scale (`Calibration.scaled_error`), so no probability has a larger one.
     max_passes : int
-        How often all stored draws are used, at most.
+        Largest number of passes over all stored draws.
     n_threads : int
         Threads; the result does not depend on it.
     engine : {"cpu", "cuda", "auto"}
-        What finds the neighbors; "auto" uses a GPU if present and if there are many cases.
+        The engine; "auto" uses a GPU if present and if there are many cases.
     scheduler : str, optional
         The address of a Dask scheduler: its workers predict, with the CPU's kernels, and the result is the same.
 
