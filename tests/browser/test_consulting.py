@@ -8,6 +8,7 @@ import re
 import shutil
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,22 @@ PEOPLE = {"Dr. Roe": "clinician", "Sam Steward": "steward"}
 PATIENT = {"v:age": "61", "v:bp": "130.5", "v:town": "Ulm"}
 
 
+@contextmanager
+def running(app):
+    """The application, served at a free port."""
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.05)
+    app.state.address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    try:
+        yield app
+    finally:
+        server.should_exit = True
+        thread.join(30)
+
+
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
     """A clinic with people, and a version of the model that waits to be promoted."""
@@ -40,16 +57,9 @@ def served(tmp_path_factory):
         base.people.accept(base.people.invite(name, role, by="tester"), passwords.hashed(PASSWORD))
     learn(base._database, "tester", {**QUICK, "draws": 12})
     seen = base.consult({"age": 70, "pain": 2, "bp": None, "smokes": True, "town": "Jena"}, by="Dr. Roe")
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.05)
     app.state.seen = seen
-    app.state.address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    yield app
-    server.should_exit = True
-    thread.join(30)
+    with running(app):
+        yield app
 
 
 @pytest.fixture(scope="module")

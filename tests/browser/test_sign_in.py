@@ -3,19 +3,13 @@
 ``make test-browser`` runs these; see test_pages.py for what is needed.
 """
 
-import threading
-import time
-
 import pyotp
 import pytest
 
-from tests.browser.test_consulting import CHROMIUM, PASSWORD, browser, opened  # noqa: F401
-
-uvicorn = pytest.importorskip("uvicorn")
-
-from bayespatch.web import Settings, create_app, passwords  # noqa: E402
-from tests.casebase.clinic import Places  # noqa: E402
-from tests.web.provider import serving, write_settings  # noqa: E402
+from bayespatch.web import Settings, create_app, passwords
+from tests.browser.test_consulting import CHROMIUM, PASSWORD, browser, opened, running  # noqa: F401
+from tests.casebase.clinic import Places
+from tests.web.provider import serving, write_settings
 
 
 @pytest.fixture(scope="module")
@@ -33,15 +27,8 @@ def served(provider, tmp_path_factory):
     )
     base = app.state.service.base
     base.people.accept(base.people.invite("Ann", "clinician", by="tester"), passwords.hashed(PASSWORD))
-    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="error"))
-    thread = threading.Thread(target=server.run, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.05)
-    app.state.address = f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
-    yield app
-    server.should_exit = True
-    thread.join(30)
+    with running(app):
+        yield app
 
 
 def path(page, served):

@@ -85,11 +85,12 @@ class Handler(BaseHTTPRequestHandler):
     def log_message(self, *_):
         pass
 
-    def _send(self, status, body):
+    def _send(self, status, body, **headers):
         data = json.dumps(body).encode()
         self.send_response(status)
-        self.send_header("Content-Type", "application/fhir+json")
-        self.send_header("Content-Length", str(len(data)))
+        common = {"Content-Type": "application/fhir+json", "Content-Length": str(len(data))}
+        for name, value in {**common, **headers}.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(data)
 
@@ -97,6 +98,8 @@ class Handler(BaseHTTPRequestHandler):
         server, parts = self.server.fhir, urlsplit(self.path)
         if parts.path == "/fhir/.well-known/smart-configuration":
             self._send(200, server.configuration())
+        elif parts.path == "/authorize":
+            self._send(302, {}, Location=server.authorize(self.path))
         else:
             self._send(*server.read(parts.path, parse_qs(parts.query), self.headers.get("Authorization")))
 

@@ -328,7 +328,8 @@ def test_forged_tokens_are_refused_and_logged(shared_system, name):
         assert [(row.action, row.details["why"]) for row in rows] == [("refuse", "token")]
 
 
-def test_a_token_is_for_one_request(system):
+def test_a_token_is_for_one_request(clinic_on_both, tmp_path):
+    system = RecordSystem(clinic_on_both(record_systems=write_settings(tmp_path)).app)
     headers = {"Authorization": f"Bearer {token(VIEW)}"}
     card_of(system.post(VIEW, json=hook(), headers=headers))
     assert "used before" in refusal(system.post(VIEW, json=hook(), headers=headers), 401)

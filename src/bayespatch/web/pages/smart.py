@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 
 from bayespatch import fhir
 from bayespatch.casebase.identities import LAUNCH as PURPOSE
@@ -65,7 +65,8 @@ async def launch(ask: Ask) -> Response:
         )
     except ProviderError as error:
         raise await _unreachable(ask, error) from error
-    return RedirectResponse(address, 303)
+    # A page instead of a redirect: after the sign-in form, the content security policy allows none to another site.
+    return ask.page("launch.html", address=address)
 
 
 async def callback(ask: Ask) -> Response:
