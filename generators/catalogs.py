@@ -40,6 +40,7 @@ MESSAGES = {  # files -> calls, functions and variables that the texts are passe
     "explain/summarize.py": ("_how_found",),
     "follow_up.py": ("suppressed", "NOT_RANDOM"),
     "dictionary.py": ("_refuse",),
+    "fhir/choose.py": ("text", "_missing", "_outdated", "_undated"),
     **{f"casebase/{name}.py": ERRORS for name in CASE_BASE},
     "casebase/monitoring.py": (*ERRORS, "alarms"),
 }
@@ -68,7 +69,7 @@ WARNINGS = (  # zxcvbn's, and the names of quantities that a table of diagnostic
     "repeat it",
     "the database cannot be used at the moment; tell whoever runs this server",
 )
-PREFIXES = {"dictionary.py": "{9} "}  # what the function puts before the text
+PREFIXES = {"dictionary.py": "{9} ", "fhir/choose.py": "column {9}: "}  # what the function puts before the text
 VALUES = (
     *("yes", "no", "missing", "not known", "withheld", " to ", "any value"),
     *("accuracy", "log loss", "Brier score", "mutual information", "random forest", "this model"),

@@ -59,7 +59,7 @@ def test_every_text_has_a_translation(code):
 
 def is_of_case_base(message):
     places = {place for place, _ in message.locations}
-    return bool(places) and all(place.startswith(("casebase/", "dictionary.py")) for place in places)
+    return bool(places) and all(place.startswith(("casebase/", "dictionary.py", "fhir/")) for place in places)
 
 
 @pytest.mark.parametrize("code", CODES)
@@ -159,6 +159,15 @@ def test_stored_values(text, german):
             "Dafür ist die Rolle „Verwaltung“ nötig; Sie haben die Rolle „Lesezugriff“.",
         ),
         ("610 is outside the possible range, 0 to 120.5; correct it", None),
+        (
+            "column 'age': the Patient has no birthDate; enter it by hand",
+            "Spalte 'age': Der Patient hat keine Angabe birthDate; tragen Sie sie von Hand ein",
+        ),
+        (
+            "The last refit failed: another refit is running; wait for it, or cancel it",
+            "Die letzte Neuanpassung ist fehlgeschlagen: eine andere Neuanpassung läuft; warten Sie auf sie oder brechen "
+            "Sie sie ab",
+        ),
         ("Nothing like this was ever said.", "Nothing like this was ever said."),
     ],
 )
