@@ -165,8 +165,8 @@ def test_stored_values(text, german):
         ),
         (
             "The last refit failed: another refit is running; wait for it, or cancel it",
-            "Die letzte Neuanpassung ist fehlgeschlagen: eine andere Neuanpassung läuft; warten Sie auf sie oder brechen "
-            "Sie sie ab",
+            "Die letzte Neuanpassung ist fehlgeschlagen: eine andere Neuanpassung läuft; warten Sie auf sie oder "
+            "brechen Sie sie ab",
         ),
         ("Nothing like this was ever said.", "Nothing like this was ever said."),
     ],

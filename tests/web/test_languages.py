@@ -115,6 +115,7 @@ def test_no_page_mixes_languages(served):
     }
     assert len(english) > 200
     for address, page in pages.items():
+        assert page.status_code < 500, address
         assert language_of(page) == "de", address
         text = visible(page)
         left = {one for one in english if re.search(rf"(?<!\w){re.escape(one)}(?!\w)", text)}
