@@ -22,7 +22,6 @@ FIELDS = {
     "/people/invite": {"name": "New", "role": "viewer"},
     "/people/change": {"name": "viewer", "action": "role", "role": "viewer"},
     "/tokens": {"label": "x", "scope": "viewer", "days": "1"},
-    "/language": {"language": "de", "next": "/cases"},
     "/sign-in": {"name": "viewer", "password": PASSWORD},
 }
 
@@ -48,7 +47,6 @@ AUDIT = {  # what a steward's request leaves in the log; routes for everybody ar
     ("POST", "/model/refit"): (303, ()),
     ("POST", "/model/refit/cancel"): (404, ()),
     ("POST", "/sign-out"): (303, ("sign out",)),
-    ("POST", "/language"): (303, ()),
     ("GET", "/people"): (200, ()),
     ("POST", "/people/invite"): (200, ("invite",)),
     ("POST", "/people/change"): (303, ("role",)),
