@@ -223,7 +223,7 @@ class FollowUp:
         """The columns that `to_dict` and `to_array` wrote for n rows; anything else raises a ValueError."""
         names = ["name", "kind", "label", "unit", "event", "levels"]
         if not isinstance(described, list) or not all(isinstance(d, dict) and list(d) == names for d in described):
-            raise ValueError("the follow-up columns are not described as save() describes them")
+            raise ValueError("the description of the follow-up columns is invalid")
         for one in described:
             check_choice("kind", one["kind"], KINDS)
             texts = [one[name] for name in names[:-1]]

@@ -163,7 +163,7 @@ def test_a_model_file_whose_weights_do_not_fit_its_columns_is_refused(clf, tmp_p
     weights = clf.posterior_.log_weights
     posterior = replace(clf.posterior_, log_weights=weights[:, :, 1:])
     broken.fitted_ = replace(clf.fitted_, posterior=posterior)
-    with pytest.raises(StorageError, match="the weights are not those of the comparisons"):
+    with pytest.raises(StorageError, match="the weights do not match the comparisons"):
         broken.save(tmp_path / "m.bpatch")
 
 

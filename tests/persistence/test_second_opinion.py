@@ -88,7 +88,7 @@ def test_arrays_that_do_not_fit_are_refused():
                     opinion_from_arrays(stored, {**arrays, key: wrong}, SCHEMA, SIZES, NAMES[regressor])
         with pytest.raises(ValueError, match="does not fit the outcome"):
             opinion_from_arrays(stored, arrays, SCHEMA, SIZES, NAMES[not regressor])
-        with pytest.raises(ValueError, match="as many rows"):
+        with pytest.raises(ValueError, match="numbers of rows"):
             opinion_from_arrays(stored, arrays, SCHEMA, {**SIZES, "n": 23}, NAMES[regressor])
 
 

@@ -97,5 +97,5 @@ def _standings(found: list[Standing], folds: int, threshold: float | None, n_cla
         at = "its share of the cases" if threshold is None else f"{threshold:g}"
         shown += f" Average precision and net benefit are of {called}, flagged at a probability of {at}."
     if any(one.seconds is None for one in found):
-        shown += " Precedents and second opinion come from one fit, so they have no time of their own."
+        shown += " Precedents and second opinion come from one fit, so they are not timed separately."
     return shown

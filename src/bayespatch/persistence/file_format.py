@@ -206,8 +206,8 @@ def _parsed(path: object, text: bytes) -> JSONObject:
         if isinstance(manifest, dict) and _text(manifest) == text:
             return manifest
     except (ValueError, RecursionError) as error:
-        raise refuse(path, f"the manifest is not JSON as save() writes it ({error})") from error
-    raise refuse(path, "the manifest is not JSON as save() writes it")
+        raise refuse(path, f"the manifest is not valid JSON ({error})") from error
+    raise refuse(path, "the manifest is not valid JSON")
 
 
 def _check_parts(path: object, parts: object, n_left: int) -> None:

@@ -90,7 +90,7 @@ def from_json(data: object) -> object:
     if data is None or type(data) in (bool, int, float, str):
         return data
     if not isinstance(data, dict) or list(data) != ["type", "value"]:
-        raise ValueError("a parameter is not written as save() writes it")
+        raise ValueError("the format of a parameter is invalid")
     kind, value = data["type"], data["value"]
     if kind == "float" and value in _NOT_FINITE:
         return float(value)
@@ -148,7 +148,7 @@ def array_to_json(array: AnyArray) -> JSONObject:
 def array_from_json(data: object) -> AnyArray:
     """The inverse of `array_to_json`; the type must fit the values and not be far wider than these."""
     if not isinstance(data, dict) or list(data) != ["dtype", "shape", "values"]:
-        raise ValueError("an array is not written as save() writes it")
+        raise ValueError("the format of an array is invalid")
     name, shape, values = data["dtype"], data["shape"], data["values"]
     if not isinstance(name, str) or not _DTYPE.fullmatch(name) or not isinstance(values, list):
         raise ValueError(f"an array is of the unknown type {name!r}")

@@ -359,7 +359,7 @@ def load(path: Path, *, cases: Path | None = None) -> Estimator:
         if set(parts) - {"cases"} != {"arrays"}:
             raise ValueError("it does not have the parts of a model")
         if "cases" in parts and digest(parts["cases"]) != manifest.get("cases_sha256"):
-            raise ValueError("its cases are not those that the manifest names")
+            raise ValueError("its cases do not match the manifest")
         past = unpacked(parts["cases"]) if "cases" in parts else None
         parts_of = validated(manifest, unpacked(parts["arrays"]), past)
         estimator = _made(manifest)

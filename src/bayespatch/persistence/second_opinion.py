@@ -61,7 +61,7 @@ def opinion_from_arrays(
             raise ValueError(f"{name} of the second opinion has values that are not numbers, or beyond {largest:g}")
     opinion = _CLASSES[stored["kind"]].from_arrays(by_name, stored["numbers"])
     if len(opinion.loo) != sizes["n"] or (is_class and opinion.loo.shape != (sizes["n"], sizes["M"])):
-        raise ValueError("the second opinion is not of as many rows and classes as the table has")
+        raise ValueError("the second opinion and the table have different numbers of rows or classes")
     if isinstance(opinion, LinearOpinion):
         if len(opinion.coef) != sizes["P"] or not (opinion.names is None or set(opinion.names) <= set(schema.names)):
             raise ValueError("the second opinion is of other columns than the table")
@@ -69,14 +69,14 @@ def opinion_from_arrays(
         if not isinstance(opinion, CoxScore):
             _check_numbers(stored["numbers"], opinion)
         elif opinion.loo.shape != (sizes["n"], sizes["M"] // 2):
-            raise ValueError("the second opinion is not of as many intervals as the times have")
+            raise ValueError("the second opinion and the times have different numbers of intervals")
         _check_design(opinion.design, schema)
     return opinion
 
 
 def _check_numbers(stored: JSONMapping, opinion: AdditiveScore | AdditiveMean) -> None:
     if opinion.evidence.shape != (len(CURVATURES), len(STRENGTHS)):
-        raise ValueError("the second opinion has not tried the priors that it should")
+        raise ValueError("the second opinion does not have the expected priors")
     if isinstance(opinion, AdditiveMean):
         numbers = [stored["base"], stored["noise"]]
         if not all(type(number) is float and abs(number) <= LARGEST_OUTCOME for number in numbers) or numbers[1] < 0:

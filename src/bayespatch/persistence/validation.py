@@ -131,14 +131,14 @@ _FARTHEST = 1e6  # from 0, of the numbers of a calibration
 def check_manifest(manifest: JSONMapping) -> Parts:
     """The fields of `Fitted` that a manifest alone describes; any contradiction in it is a ValueError."""
     if tuple(manifest) != MANIFEST or manifest["holds"] != "model":
-        raise ValueError("it does not have the keys of a model")
+        raise ValueError("its keys are not those of a model")
     check_choice("estimator", manifest["estimator"], ESTIMATORS)
     parameters = parameters_of(manifest["parameters"])
     _check_summary(manifest["diagnostics"])
     sizes = _sizes(manifest["sizes"])
     columns, named = manifest["columns"], check_flag("named", manifest["named"])
     if not isinstance(columns, list) or len(columns) != sizes["P"] or not all(map(_is_column, columns)):
-        raise ValueError("the columns are not described as save() describes them")
+        raise ValueError("the description of the columns is invalid")
     if type(manifest["target"]) is not str:
         raise ValueError("the name of the outcome is not a text")
     if not isinstance(manifest["package"], str) or not _SHA256.fullmatch(manifest["cases_sha256"]):
@@ -146,7 +146,7 @@ def check_manifest(manifest: JSONMapping) -> Parts:
     described, run, cost = manifest["model"], manifest["settings"], manifest["timing"]
     expected = (("kind", "likelihood", "hyper"), SamplingSettings._fields, Timing._fields)
     if tuple(map(tuple, (described, run, cost))) != expected:
-        raise ValueError("model, settings or timing do not have the keys that they should")
+        raise ValueError("model, settings or timing have unexpected or missing keys")
     hyper = hyper_from_json(described["hyper"])
     transductive = parameters.get("transductive", False)
     fitted: Parts = {
@@ -165,7 +165,7 @@ def check_manifest(manifest: JSONMapping) -> Parts:
     else:
         fitted["classes"] = classes_from_json(manifest["classes"])
         if len(fitted["classes"]) != sizes["M"]:
-            raise ValueError("the classes are not as many as the manifest says")
+            raise ValueError("the number of classes differs from the manifest")
     return fitted
 
 
@@ -183,7 +183,7 @@ def validated(manifest: JSONMapping, arrays: Arrays, past: Arrays | None) -> Par
     sizes, estimator = manifest["sizes"], manifest["estimator"]
     check_arrays(arrays, specs_of(Stored.ALWAYS, estimator), sizes)
     if ("posterior.steps" in arrays) != (sizes["T"] > 0):
-        raise ValueError("the steps of the importances are not as many as the manifest says")
+        raise ValueError("the number of steps of the importances differs from the manifest")
     closed = "posterior.log_weights" in arrays
     if ("posterior.efficiency" in arrays) != closed:
         raise ValueError("the efficiency of the approximation belongs to closed-form votes, and to these alone")
@@ -203,7 +203,7 @@ def _beside_cases(
     """The fields that are stored with the past cases."""
     metadata = load_json(past.pop("metadata").tobytes())
     if not isinstance(metadata, dict) or tuple(metadata) != CASES_METADATA:
-        raise ValueError("the metadata beside the past cases does not have the keys that it should")
+        raise ValueError("the metadata beside the past cases has unexpected or missing keys")
     ids = as_texts(past.pop("ids"), past.pop("ids_ends"), sizes["n"]) if "ids" in past else None
     opinion = {name: past.pop(name) for name in list(past) if name.startswith(START)}
     follow_up = _follow_up(metadata["follow_up"], past.pop("follow_up", None), sizes["n"])
@@ -237,7 +237,7 @@ def _beside_cases(
         if parts["sample_weight"].min() < LEAST_WEIGHT:
             raise ValueError("past cases have weights that are not above 0")
     if sizes["K"] not in (0, n_comparisons):
-        raise ValueError("the weights are not those of the comparisons that the columns need")
+        raise ValueError("the weights do not match the comparisons of the columns")
     if (metadata["times"] is None) != (estimator != "PatchworkSurvival"):
         raise ValueError("a survival model needs intervals of time, and no other model has them")
     if estimator == "PatchworkSurvival":
@@ -245,7 +245,7 @@ def _beside_cases(
     if estimator == "PatchworkRegressor":
         edges = _edges(metadata["edges"], sizes["M"])
         if np.any(np.searchsorted(edges, past["outcomes"], "right") != past["y"]):
-            raise ValueError("the outcomes are not in the classes that they should be")
+            raise ValueError("the outcomes do not match the classes")
         parts |= {"edges": edges, "kernel_density": _kernel_density(metadata["kernel_density"])}
     elif metadata["edges"] is not None or metadata["kernel_density"] is not None:
         raise ValueError("only the outcomes of a regressor have edges and a kernel density")
@@ -272,16 +272,16 @@ def _times(stored: object, past: Arrays) -> Parts:
     """The intervals of time and their calibration."""
     keys = ("cuts", "level", "shape", "covariance", "base", "event_name")
     if not isinstance(stored, dict) or tuple(stored) != keys:
-        raise ValueError("the intervals of time do not have the keys that they should")
+        raise ValueError("the intervals of time have unexpected or missing keys")
     cuts, level, shape, covariance, base, name = stored.values()
     lists = [part if isinstance(part, list) else [None] for part in (cuts, covariance, base)]
     if not all(type(n) is float and abs(n) < _FARTHEST_TIME for n in [*chain(*lists), level, shape]):
-        raise ValueError("the intervals of time and their calibration are not made of finite numbers")
+        raise ValueError("the intervals of time or their calibration contain values that are not finite numbers")
     if type(name) is not str or not all(low < high for low, high in pairwise(cuts)) or not past["event"].any():
         raise ValueError("the intervals of time are not in order, or there is no event")
     intervals = TimeIntervals(np.array(cuts, dtype=np.float64))
     if min(cuts, default=0.0) < 0.0 or np.any(intervals.codes(past["time"], past["event"]) != past["y"]):
-        raise ValueError("the times are not in the intervals that they should be")
+        raise ValueError("the times do not match the intervals")
     if level <= 0.0 or shape < 0.0 or len(base) != intervals.n or min(base) <= 0.0:
         raise ValueError("the hazards of the stored calibration are not above 0")
     if len(covariance) != 4 or covariance[1] != covariance[2] or covariance[1] ** 2 > covariance[0] * covariance[3]:
@@ -302,7 +302,7 @@ def _follow_up(described: object, numbers: AnyArray | None, n: int) -> FollowUp 
 def parameters_of(stored: object) -> Parameters:
     """The validated parameters of an estimator."""
     if not isinstance(stored, dict):
-        raise ValueError("the parameters are not written as save() writes them")
+        raise ValueError("the format of the parameters is invalid")
     parameters = {name: from_json(value) for name, value in stored.items()}
     for name, value in parameters.items():
         if name in _PARAMETERS:
@@ -322,9 +322,9 @@ def _edges(edges: object, n_classes: int) -> NDArray[np.float64]:
 def _kernel_density(stored: object) -> KernelDensity:
     """The kernel density of a regressor."""
     if not isinstance(stored, dict) or tuple(stored) != tuple(part.name for part in fields(KernelDensity)):
-        raise ValueError("the kernel density does not have the keys that it should")
+        raise ValueError("the kernel density has unexpected or missing keys")
     if not all(type(n) is float and abs(n) <= LARGEST_OUTCOME for n in stored.values()):
-        raise ValueError("the kernel density is not made of finite numbers")
+        raise ValueError("the kernel density contains values that are not finite numbers")
     if min(stored["slope"], stored["spread"], stored["bandwidth"]) <= 0.0:
         raise ValueError("slope, spread and bandwidth of the kernel density are not above 0")
     return KernelDensity(**stored)
@@ -342,7 +342,7 @@ def _check_rows(past: Arrays, exclude_self: bool, sizes: Mapping[str, int]) -> N
         if rows[-1] >= sizes["n"] or not np.all(rows[1:] > rows[:-1]):
             raise ValueError("parents or cases are not rows of the training table in their order")
     if len(past.get("shown", ())) != sizes["V"]:
-        raise ValueError("past cases that may be shown are not as many as the manifest says")
+        raise ValueError("the number of past cases that may be shown differs from the manifest")
     shown = past.get("shown", past["parents"])
     if not np.all(shown[1:] > shown[:-1]) or not np.all(np.isin(shown, past["parents"])):
         raise ValueError("past cases that may be shown are not among the parents, in their order")
@@ -356,7 +356,7 @@ def _check_rows(past: Arrays, exclude_self: bool, sizes: Mapping[str, int]) -> N
 
 def _calibration(stored: object, n_classes: int) -> Calibration:
     if not isinstance(stored, dict) or tuple(stored) != _CALIBRATION:
-        raise ValueError("the calibration does not have the keys that it should")
+        raise ValueError("the calibration has unexpected or missing keys")
     base, anchor = tuple(stored["base"]), tuple(stored["anchor"])
     numbers = [stored["slope"], *base, *anchor, stored["slope_error"], stored["inflation"]]
     if (
@@ -364,11 +364,11 @@ def _calibration(stored: object, n_classes: int) -> Calibration:
         or len(anchor) != n_classes
         or not all(type(n) is float and abs(n) <= _FARTHEST for n in numbers)
     ):
-        raise ValueError("the calibration is not three numbers and two for each class, none of them huge")
+        raise ValueError("the calibration must be three numbers and two for each class, none of them huge")
     if not all(0.0 < share <= 1.0 for share in base + anchor):
         raise ValueError("the base rates of the calibration are not shares")
     if stored["slope_error"] < 0.0 or stored["inflation"] < 1.0:
-        raise ValueError("the errors of the calibration are not what errors can be")
+        raise ValueError("the errors of the calibration are invalid")
     return Calibration(stored["slope"], base, anchor, stored["slope_error"], stored["inflation"])
 
 
@@ -378,7 +378,7 @@ def _pool(stored: object, n_classes: int) -> Pool | None:
         return None
     pool = Pool.from_dict(stored)
     if not all(type(number) is float and math.isfinite(number) for number in (pool.weight_sd, *pool.log_loss)):
-        raise ValueError("the pool of the opinions is not made of finite numbers")
+        raise ValueError("the pool of the opinions contains values that are not finite numbers")
     if pool.base and len(pool.base) != n_classes:
         raise ValueError(f"the pool of the opinions has {len(pool.base)} base rates for {n_classes} classes")
     return pool
@@ -388,7 +388,7 @@ def _decision(described: object, names: tuple[str, ...]) -> Decision | None:
     if described is None:
         return None
     if not isinstance(described, dict) or set(described) != {"label", "threshold"} or described["label"] not in names:
-        raise ValueError("the decision threshold is not described as save() describes it")
+        raise ValueError("the description of the decision threshold is invalid")
     return Decision(**described)
 
 
@@ -405,7 +405,7 @@ def _tuning(stored: object, hyper: Hyperparameters) -> Tuning | None:
     if stored is None:
         return None
     if not isinstance(stored, dict) or tuple(stored) != ("coding", "trials") or not isinstance(stored["trials"], list):
-        raise ValueError("the tuning does not have the keys that it should")
+        raise ValueError("the tuning has unexpected or missing keys")
     if not isinstance(stored["coding"], str):
         raise ValueError("the coding of the tuning is not a word")
     return Tuning(stored["coding"], hyper, tuple(map(_trial, stored["trials"])))
@@ -432,7 +432,7 @@ def _checked_settings(settings: SamplingSettings, sizes: Mapping[str, int], tran
     check_count("warmup", settings.warmup, at_least=0)
     check_count("draws", settings.draws, at_least=sizes["D"])
     if check_count("chains", settings.chains, at_least=1) != sizes["C"]:
-        raise ValueError("the settings are not those of the draws")
+        raise ValueError("the settings do not match the draws")
     check_engine(settings.engine)
     if transductive:
         check_sweeps(settings.warmup, settings.draws, settings.thin)
@@ -451,7 +451,7 @@ def _checked_timing(timing: Timing) -> Timing:
 def _check_summary(summary: object) -> None:
     """Check the diagnostics, which are for readers; a loaded model computes them from its draws."""
     if not isinstance(summary, dict) or tuple(summary) != ("converged", "max_rhat", "min_ess"):
-        raise ValueError("the diagnostics do not have the keys that they should")
+        raise ValueError("the diagnostics have unexpected or missing keys")
     check_flag("converged", summary["converged"])
     for name in ("max_rhat", "min_ess"):
         if summary[name] is not None and not (type(summary[name]) is float and 0.0 <= summary[name] < math.inf):

@@ -60,7 +60,7 @@ def _in_english(work: Callable[..., T], *args: Any, **kwargs: Any) -> T:
 
 @dataclass(frozen=True)
 class RefitState:
-    """Whether a refit runs, and how the last one ended."""
+    """Whether a refit is running, and how the last one ended."""
 
     running: bool
     result: str
@@ -226,7 +226,7 @@ class Service:
             self.refit, self.refit_result = None, to_translate("The refit was canceled; nothing has changed.")
 
     def refit_state(self) -> RefitState:
-        """Whether a refit runs, and how the last one ended."""
+        """Whether a refit is running, and how the last one ended."""
         with self._lock:
             if self.refit is not None and not self.refit.running:
                 try:
