@@ -321,7 +321,9 @@ def test_a_classifier_is_not_taken_for_a_regressor(blob, tmp_path):
     for whole, name in ((blob, "PatchworkRegressor"), ((tmp_path / "regressor").read_bytes(), "PatchworkClassifier")):
         manifest, parts = taken_apart(whole)
         (tmp_path / "forged").write_bytes(put_together({**manifest, "estimator": name}, parts))
-        with pytest.raises(StorageError, match=r"not that of a model: (the outcomes of a regressor|the format of an array)"):
+        with pytest.raises(
+            StorageError, match=r"not that of a model: (the outcomes of a regressor|the format of an array)"
+        ):
             load(tmp_path / "forged")
 
 
