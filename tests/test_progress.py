@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import sys
 
+import numpy as np
 import pytest
 
+from bayespatch import PatchworkClassifier
 from bayespatch.progress import progress_meter
 
 
@@ -57,3 +59,13 @@ def test_a_bar_without_rich_names_the_extra(monkeypatch):
 def test_anything_else_is_refused(value):
     with pytest.raises(ValueError, match=f"progress={value!r} is neither True nor False"):
         progress_meter(value)
+
+
+def test_a_fit_reports_its_second_opinion():
+    rng = np.random.default_rng(0)
+    X, told = rng.standard_normal((60, 2)), []
+    PatchworkClassifier(random_state=0, progress=lambda *said: told.append(said)).fit(X, (X[:, 0] > 0).astype(int))
+    of_opinion = [(done, total) for done, total, phase in told if phase == "second opinion"]
+    assert len(of_opinion) > 5
+    assert of_opinion == sorted(of_opinion)
+    assert of_opinion[-1][0] == of_opinion[-1][1]

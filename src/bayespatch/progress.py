@@ -20,11 +20,12 @@ def progress_meter(progress: bool | Tell, unit: str = "sweeps") -> Meter:
     """
     if callable(progress):
         return _telling(progress)
-    return _bar(unit) if check_flag("progress", progress) else _silent
+    return _bar(unit) if check_flag("progress", progress) else silent
 
 
 @contextmanager
-def _silent(total: int) -> Iterator[Report]:
+def silent(total: int) -> Iterator[Report]:
+    """Shows nothing."""
     yield lambda done, phase: None
 
 

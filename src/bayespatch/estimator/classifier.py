@@ -28,7 +28,7 @@ from bayespatch.model import Hyperparameters
 from bayespatch.persistence.registry import loadable
 from bayespatch.pool import Pool
 from bayespatch.predict import Prediction
-from bayespatch.progress import Tell, progress_meter
+from bayespatch.progress import Meter, Tell, progress_meter, silent
 from bayespatch.second_opinion import AdditiveScore, Classifier, UserOpinion, check_user_opinion, out_of_group
 from bayespatch.types import AnyArray, Parameters, TableLike
 from bayespatch.validation import (
@@ -349,10 +349,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
             counts=counts,
             parts=self._parts(training.sample, classes),
         )
-        with progress_meter(self.progress, "tables")(1) as report:
-            report(0, "second opinion")
-            opinion = self._learn_opinion(training.X, learned, class_order(y, classes))
-            report(1, "second opinion")
+        opinion = self._learn_opinion(training.X, learned, class_order(y, classes))
         loo, calibration = self._leave_one_out(learned)
         if not self.calibrate:
             calibration = Calibration.none(len(classes))
@@ -555,16 +552,19 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
         if not isinstance(self.second_opinion, str):
             # The user's own model gets the classes as their codes, which sort as the classes do.
             codes = np.arange(learned.n_classes)
-            return UserOpinion.learn(self.second_opinion, X, learned.y, codes, values, groups, weights)
+            with progress_meter(self.progress, "tables")(1) as report:
+                report(0, "second opinion")
+                return UserOpinion.learn(self.second_opinion, X, learned.y, codes, values, groups, weights)
 
-        def learn(rows: NDArray[np.int64] | slice) -> AdditiveScore:
+        def learn(rows: NDArray[np.int64] | slice, meter: Meter = silent) -> AdditiveScore:
             y, n_classes = learned.y[rows], learned.n_classes
             if len(np.unique(y)) < n_classes:
                 raise ValueError("some classes do not occur")
             own = None if weights is None else weights[rows]
-            return AdditiveScore.learn(learned.schema, values[rows], y, n_classes, learned.class_weight, order, own)
+            asked = learned.class_weight, order, own, meter
+            return AdditiveScore.learn(learned.schema, values[rows], y, n_classes, *asked)
 
-        score = learn(slice(None))
+        score = learn(slice(None), progress_meter(self.progress, "priors"))
         if groups is None:
             return score
         loo = out_of_group(learn, lambda model, rows: model.predict_proba(values[rows]), groups, score.base)

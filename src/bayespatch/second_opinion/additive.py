@@ -18,9 +18,11 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit, ndtri, softmax
 
 from bayespatch.encode import Schema
+from bayespatch.progress import Meter, silent
 from bayespatch.second_opinion.design import Array, Design, Terms
 from bayespatch.second_opinion.logistic import (
     CURVATURES,
+    MOST_PRIORS,
     STRENGTHS,
     Average,
     Tried,
@@ -112,6 +114,7 @@ class AdditiveScore:
         class_weight: Array | None = None,
         order: NDArray[np.int64] | None = None,
         row_weight: Array | None = None,
+        meter: Meter = silent,
     ) -> AdditiveScore:
         """Learn from a training table.
 
@@ -132,6 +135,8 @@ class AdditiveScore:
             which every feature moves a case along the order, as far as that predicts better (leave-one-out).
         row_weight : array of shape (n,), optional
             Weight of each row.
+        meter : callable
+            Shows how many priors have been tried.
         """
         weights = np.ones(len(y)) if row_weight is None else row_weight
         if class_weight is not None:
@@ -142,20 +147,22 @@ class AdditiveScore:
         if n_classes == 1 or np.count_nonzero(base) < 2 or not terms.x.shape[1]:
             return cls._of_base_rates(design, base, len(y))
         table = _Table(design, terms, y, weights, base, _rows_by_content(values, y, MOST_CHOOSING))
-        free = cls._of_table(table, None)
+        free = cls._of_table(table, None, meter)
         if order is None or n_classes < 3 or free.found.covariance.ndim == 3:
             return free.score
         places = np.argsort(order).astype(np.float64)
         places -= places.mean()
-        ordered = cls._of_table(table, places / np.sqrt(places @ places))
+        ordered = cls._of_table(table, places / np.sqrt(places @ places), meter)
         return cls._blended(table, free, ordered, 0.0).score
 
     @classmethod
-    def _of_table(cls, table: _Table, places: Array | None) -> _Candidate:
+    def _of_table(cls, table: _Table, places: Array | None, meter: Meter) -> _Candidate:
         """The score by the evidence, by leave-one-out, or between: as far as the latter is clearly better."""
         x, y, weights, choosing = table.terms.x, table.y, table.weights, table.choosing
         is_curve = table.design.is_curve
-        tried = try_priors(x[choosing], y[choosing], weights[choosing], is_curve, places)
+        with meter(MOST_PRIORS) as report:
+            used = x[choosing], y[choosing], weights[choosing]
+            tried = try_priors(*used, is_curve, places, lambda done: report(done, "second opinion"))
         fits = tried.fits if len(choosing) == len(y) else {}
         each: dict[tuple[float, float], Average] = {}
 

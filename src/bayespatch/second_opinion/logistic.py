@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +27,7 @@ from bayespatch.second_opinion.design import Array
 STRENGTHS = tuple(10.0 ** (k / 2) for k in range(-6, 4))
 WEAKER = tuple(10.0 ** (k / 2) for k in range(4, 7))
 CURVATURES = (0.0, 0.3, 1.0)
+MOST_PRIORS = len(CURVATURES) * len(STRENGTHS + WEAKER)
 LEAST_SHARE = 0.01  # of a prior in the average
 MOST_JOINT = 1_500  # coefficients whose covariance is computed jointly; with more, class by class
 _TOLERANCE = 1e-10  # of the gradient of the mean loss
@@ -82,9 +83,17 @@ class Tried(NamedTuple):
 
 
 def try_priors(
-    x: Array, y: NDArray[np.int64], weights: Array, is_curve: NDArray[np.bool_], scale: Array | None = None
+    x: Array,
+    y: NDArray[np.int64],
+    weights: Array,
+    is_curve: NDArray[np.bool_],
+    scale: Array | None = None,
+    report: Callable[[int], object] = lambda done: None,
 ) -> Tried:
-    """Fit under each prior; weaker ones are not tried once two in a row were worse by every criterion."""
+    """Fit under each prior; weaker ones are not tried once two in a row were worse by every criterion.
+
+    `report` is called with the number of priors that are done, of `MOST_PRIORS`.
+    """
     every = STRENGTHS + WEAKER
     evidence = np.full((len(CURVATURES), len(STRENGTHS)), np.nan)
     loo, fits, left_out = np.full((len(CURVATURES), len(every)), np.nan), {}, {}
@@ -103,8 +112,10 @@ def try_priors(
                 n_free = coef.shape[1] if scale is None else 1
                 log_prior = 0.5 * (n_free * np.log(precision).sum() - (precision * coef**2).sum())
                 evidence[a, b] = (weights * log_probability(eta, y)).sum() + log_prior + 0.5 * log_det
+            report(a * len(every) + b + 1)
             if _declines(loo[a], b) and (b >= len(STRENGTHS) or _declines(evidence[a], b)):
                 break
+    report(MOST_PRIORS)
     return Tried(evidence, loo, fits, left_out)
 
 
