@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from bayespatch.dictionary import Dictionary, DictionaryError, Value, plain_value
 from bayespatch.fhir.errors import shown
-from bayespatch.fhir.extract import Candidate
+from bayespatch.fhir.extract import Candidate, ProblemKind
 from bayespatch.fhir.rules import Rule
 from bayespatch.fhir.times import Span, elapsed
-
-ProblemKind = Literal["missing", "outdated", "conflict", "unit", "value", "range", "status", "undated"]
 
 
 class Problem(NamedTuple):
@@ -28,7 +26,7 @@ class Problem(NamedTuple):
     """
 
     column: str
-    kind: str
+    kind: ProblemKind
     text: str
 
 
@@ -186,7 +184,7 @@ def _checked(rule: Rule, chosen: Candidate, at: datetime, dictionary: Dictionary
         return None, [_problem(rule, "range", text)]
 
 
-def _problem(rule: Rule, kind: str, text: str) -> Problem:
+def _problem(rule: Rule, kind: ProblemKind, text: str) -> Problem:
     return Problem(rule.column, kind, f"column {rule.column!r}: {text}")
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from decimal import Decimal
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from bayespatch.dictionary import Value
 from bayespatch.fhir.checking import check_resource
@@ -17,6 +17,8 @@ from bayespatch.fhir.resources import TYPES, Coding, Resource, codings, codings_
 from bayespatch.fhir.rules import Rule, Rules, is_interval
 from bayespatch.fhir.times import Span, read_time
 from bayespatch.fhir.units import UnitError, conversion
+
+ProblemKind = Literal["missing", "outdated", "conflict", "unit", "value", "range", "status", "undated"]
 
 UCUM = "http://unitsofmeasure.org"
 
@@ -48,13 +50,13 @@ class Candidate(NamedTuple):
     end: Span | None
     reference: str
     where: str
-    problem: tuple[str, str] | None = None
+    problem: tuple[ProblemKind, str] | None = None
 
 
 class Unusable(Exception):
     """A value of the record cannot be used: the kind of problem, the element, and what is wrong."""
 
-    def __init__(self, kind: str, element: str, wrong: str) -> None:
+    def __init__(self, kind: ProblemKind, element: str, wrong: str) -> None:
         super().__init__(wrong)
         self.kind, self.element, self.wrong = kind, element, wrong
 
