@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TypeVar
 from urllib.parse import parse_qsl
 
 from starlette.datastructures import FormData
@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from bayespatch.casebase import CaseBase
 from bayespatch.casebase.people import ROLES, Person
 from bayespatch.language import gettext, using
 from bayespatch.web import passwords, rendering
@@ -21,6 +22,8 @@ from bayespatch.web.refusals import Refusal, refusal_of
 from bayespatch.web.second_factor import passed
 from bayespatch.web.service import LOCAL, Service
 from bayespatch.web.throttle import network_of
+
+T = TypeVar("T")
 
 COOKIE, SECURE_COOKIE = "bayespatch_session", "__Host-bayespatch_session"
 MOST_FIELDS = 3000  # of a form
@@ -49,11 +52,11 @@ class Ask:
         return self.person.name
 
     @property
-    def base(self) -> Any:
+    def base(self) -> CaseBase:
         """The case base."""
         return self.service.base
 
-    async def do(self, work: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    async def do(self, work: Callable[..., T], *args: object, **kwargs: object) -> T:
         """`Service.do`."""
         return await self.service.do(work, *args, **kwargs)
 
@@ -68,11 +71,11 @@ class Ask:
             raise Refusal(422, f"The field {name!r} is not a text of at most {most} characters.")
         return said.strip()
 
-    def page(self, template: str, status: int = 200, **content: Any) -> HTMLResponse:
+    def page(self, template: str, status: int = 200, **content: object) -> HTMLResponse:
         """A page."""
         return HTMLResponse(self.render(template, **content), status)
 
-    def render(self, template: str, **content: Any) -> str:
+    def render(self, template: str, **content: object) -> str:
         """A page, or a part of one."""
         frame = {
             "person": self._person,

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from bayespatch.dictionary import Dictionary, Value
 from bayespatch.explain import words
-
-Data = Mapping[str, Any]
+from bayespatch.types import JSONMapping, JSONObject
 
 
 def compare(
-    dictionary: Dictionary, before: Mapping[str, Value], after: Mapping[str, Value], first: Data, now: Data
-) -> dict[str, Any]:
+    dictionary: Dictionary,
+    before: Mapping[str, Value],
+    after: Mapping[str, Value],
+    first: JSONMapping,
+    now: JSONMapping,
+) -> JSONObject:
     """What differs between two versions of a patient and the explanations (`Explanation.to_dict`) of both.
 
     Returns
@@ -45,7 +47,7 @@ def compare(
     }
 
 
-def _opinions(before: Data | None, after: Data | None, name: str) -> list[dict[str, Any]]:
+def _opinions(before: JSONMapping | None, after: JSONMapping | None, name: str) -> list[JSONObject]:
     """Each opinion before and after; as the pool is a weighted mean, its points add up to the shift of the answer."""
     if before is None or after is None:
         return []
@@ -62,7 +64,7 @@ def _opinions(before: Data | None, after: Data | None, name: str) -> list[dict[s
     ]
 
 
-def _closest(before: Any, after: Any) -> dict[str, list[str]]:
+def _closest(before: list[JSONObject], after: list[JSONObject]) -> dict[str, list[str]]:
     one, other = [part["id"] for part in before], [part["id"] for part in after]
     return {
         "unchanged": [id for id in one if id in other],

@@ -7,11 +7,11 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from bayespatch import language
 from bayespatch.dictionary import Dictionary, DictionaryError, Entry, Value
 from bayespatch.language import decimal, gettext, stored_text, stored_value
+from bayespatch.types import JSONMapping
 
 MOST_BUTTONS = 4  # choices that are shown as buttons; more are a list
 NOT_KNOWN = ""  # how it stands in the form
@@ -86,12 +86,12 @@ def filled(dictionary: Dictionary, values: Mapping[str, Value]) -> dict[str, str
     return {name: _shown(entry, values.get(name)) for name, entry in dictionary.entries.items()}
 
 
-def sent(dictionary: Dictionary, form: Mapping[str, Any], prefix: str = "v") -> dict[str, str]:
+def sent(dictionary: Dictionary, form: JSONMapping, prefix: str = "v") -> dict[str, str]:
     """The values of a form, by column; columns that are not in the form are unknown."""
     return {name: str(form.get(key_of(name, prefix), NOT_KNOWN)).strip() for name in dictionary.names}
 
 
-def given(dictionary: Dictionary, form: Mapping[str, Any], prefix: str) -> dict[str, str]:
+def given(dictionary: Dictionary, form: JSONMapping, prefix: str) -> dict[str, str]:
     """What is in the form under a prefix, by column, and nothing of the other columns."""
     return {name: str(form[key]).strip() for name in dictionary.names if (key := key_of(name, prefix)) in form}
 
@@ -143,7 +143,7 @@ def is_ambiguous(text: str) -> bool:
     return re.fullmatch(rf"-?[1-9]\d{{0,2}}({group}\d{{3}})+", text) is not None
 
 
-def _value(entry: Entry, said: str) -> Any:
+def _value(entry: Entry, said: str) -> object:
     """A text of the form as a value; whether it is a right one, the dictionary says."""
     if said == NOT_KNOWN:
         return None

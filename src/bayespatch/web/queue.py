@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TypeVar
 
 T = TypeVar("T")
 RETRY = 2  # seconds after which whoever was refused may come again
@@ -31,7 +31,7 @@ class Queue:
         self.pending = self.refused = self.late = 0
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="model")
 
-    async def run(self, work: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    async def run(self, work: Callable[..., T], *args: object, **kwargs: object) -> T:
         """The result of a function that is called in one of the threads."""
         if self.pending >= self.most:
             self.refused += 1

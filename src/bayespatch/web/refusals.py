@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from http import HTTPStatus
-from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
@@ -90,7 +89,7 @@ def sentence(error: Exception) -> str:
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
 
 
-def problem(refusal: Refusal, **more: Any) -> Response:
+def problem(refusal: Refusal, **more: object) -> Response:
     """For programs."""
     said = {"type": "about:blank", "title": refusal.title, "status": refusal.status, "detail": refusal.detail, **more}
     return Response(json.dumps(said), refusal.status, refusal.headers, media_type=PROBLEM)

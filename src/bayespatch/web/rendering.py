@@ -6,7 +6,7 @@ import hashlib
 from datetime import datetime
 from functools import cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from markupsafe import Markup
@@ -14,6 +14,7 @@ from markupsafe import Markup
 from bayespatch.explain import words
 from bayespatch.language import moment, to_translate
 from bayespatch.report import case_body, script, style, templates
+from bayespatch.types import JSONObject
 from bayespatch.web.service import CASES
 
 if TYPE_CHECKING:
@@ -34,17 +35,17 @@ def _environment() -> Environment:
     return found
 
 
-def render(template: str, **content: Any) -> str:
+def render(template: str, **content: object) -> str:
     """A template, filled."""
     return str(_environment().get_template(template).render(**content))
 
 
-def explanation(why: dict[str, Any], date: str = "") -> Markup:
+def explanation(why: JSONObject, date: str = "") -> Markup:
     """What `Explanation.to_dict` says, as the report draws it, with links to the past cases."""
     return Markup(case_body(presentable(why), case_link=CASES, date=date))
 
 
-def presentable(why: dict[str, Any]) -> dict[str, Any]:
+def presentable(why: JSONObject) -> JSONObject:
     """A stored explanation without past cases that were forgotten since; a warning says that there were some."""
     neighbors = [part for part in why["neighbors"] if not part.get("forgotten")]
     gone = [(part["closest"] or {}).get("forgotten", False) for part in why["groups"]]

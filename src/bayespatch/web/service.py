@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import anyio
 import anyio.to_thread
@@ -28,6 +28,7 @@ from bayespatch.dictionary import Value
 from bayespatch.explain.overview import Overview
 from bayespatch.language import ENGLISH, to_translate, using
 from bayespatch.report import model_body
+from bayespatch.types import JSONObject
 from bayespatch.web.metrics import Metrics, monitoring_gauges, resident_bytes
 from bayespatch.web.queue import Queue
 from bayespatch.web.rate import Rate
@@ -52,7 +53,7 @@ _PROVIDER_RATE = 120  # sign-ins at the provider that begin per minute, from one
 _HASHES, _SIGN_INS = 2, 30  # passwords that are hashed at once, 64 MiB each, and those that may wait for it
 
 
-def _in_english(work: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+def _in_english(work: Callable[..., T], *args: object, **kwargs: object) -> T:
     """The result of a function: what is stored or sent to programs is in one language for all users."""
     with using(ENGLISH):
         return work(*args, **kwargs)
@@ -86,11 +87,11 @@ class Service:
         self.by_name, self.by_address = Throttle(*_BY_NAME), Throttle(*_BY_ADDRESS)
         self.hashing = Queue(_HASHES, _SIGN_INS, settings.seconds)
         self.reports: OrderedDict[str, Overview] = OrderedDict()  # of models, by SHA-256
-        self._answers: OrderedDict[tuple[State | None, str, str], tuple[int, dict[str, Any]]] = OrderedDict()
+        self._answers: OrderedDict[tuple[State | None, str, str], tuple[int, JSONObject]] = OrderedDict()
         self._lock = threading.Lock()
         self._secret = secrets.token_bytes(32)
         self._limiter: anyio.CapacityLimiter | None = None
-        self._health: tuple[float, dict[str, Any]] = (0.0, {})
+        self._health: tuple[float, JSONObject] = (0.0, {})
         self._monitored: tuple[float, dict[str, float]] = (-math.inf, {})
         self._probing = threading.Lock()
         self.refit: Refit | None = None
@@ -101,7 +102,7 @@ class Service:
         """How people sign in at an OpenID provider; None: they do not."""
         return None if self.provider is None else self.provider.settings
 
-    async def do(self, work: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    async def do(self, work: Callable[..., T], *args: object, **kwargs: object) -> T:
         """The result of a function that waits for the database, called in a thread; its texts are English."""
         if self._limiter is None:
             self._limiter = anyio.CapacityLimiter(_CONNECTIONS)
@@ -132,7 +133,7 @@ class Service:
             return {"person": name}
         return {"name_hash": hmac.new(self._secret, name.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16]}
 
-    async def record_refusal(self, why: str, who: str | None, **details: Any) -> None:
+    async def record_refusal(self, why: str, who: str | None, **details: str) -> None:
         """Note in the audit log that a request was refused; of a flood only the first ones."""
         address = details.get("address", "-")
         if self.refusals.wait(f"{why} {network_of(address)}"):
@@ -150,7 +151,7 @@ class Service:
 
     async def ask(
         self, values: Mapping[str, Value], by: str, *, first: bool = False, patient: str | None = None
-    ) -> tuple[int, dict[str, Any]]:
+    ) -> tuple[int, JSONObject]:
         """What the model says, without keeping it; the same question of the same person is answered from memory.
 
         `first` says that it is only compared with, and that the person has seen it.
@@ -178,10 +179,10 @@ class Service:
         by: str,
         change: Sequence[str] | None,
         *,
-        to: Any = None,
+        to: Value | None = None,
         most: int = 3,
         patient: str | None = None,
-    ) -> tuple[int, dict[str, Any]]:
+    ) -> tuple[int, JSONObject]:
         """The smallest change that changes what the model says."""
         options = {"by": by, "to": to, "most": most, "patient": patient, "error": self.settings.error}
         return await self.queue.run(self.base.counterfactual, values, change, **options)
@@ -239,7 +240,7 @@ class Service:
 
     # How it goes
 
-    def health(self) -> dict[str, Any]:
+    def health(self) -> JSONObject:
         """Whether it can answer, and write to the database; looked at every few seconds at most."""
         at, known = self._health
         if known and (time.monotonic() - at < _HEALTH or not self._probing.acquire(blocking=False)):
@@ -252,7 +253,7 @@ class Service:
             self._probing.release()
         return self._health[1]
 
-    def _probe(self) -> dict[str, Any]:
+    def _probe(self) -> JSONObject:
         try:
             self.base.check_writable()
             model = self.active()

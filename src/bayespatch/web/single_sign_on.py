@@ -23,6 +23,7 @@ from joserfc.jwk import KeySet
 from bayespatch.casebase.identities import CONFIRM, Identity, SignIn
 from bayespatch.casebase.people import ROLES
 from bayespatch.language import to_translate
+from bayespatch.types import JSONMapping, JSONObject, Parameters
 from bayespatch.web.fetching import (
     Client,
     ProviderError,
@@ -124,12 +125,12 @@ class SingleSignOn:
             if name not in given:
                 raise ValueError(f"{path}: {name} is missing; add it")
         try:
-            options: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
+            options: Parameters = {name: tuple(v) if isinstance(v, list) else v for name, v in given.items()}
             return cls(**options)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 
-    def role_of(self, claims: Mapping[str, Any]) -> str | None:
+    def role_of(self, claims: JSONMapping) -> str | None:
         """The highest role that the claims of a person give; None: none.
 
         Examples
@@ -138,7 +139,7 @@ class SingleSignOn:
         >>> settings.role_of({"roles": ["staff", "doctors"]}), settings.role_of({"roles": "staff"})
         ('clinician', None)
         """
-        found: Any = claims.get(self.role_claim)
+        found: object = claims.get(self.role_claim)
         if found is None:
             found = claims
             for part in self.role_claim.split("."):
@@ -155,12 +156,12 @@ class Provider:
         self.settings = settings
         self.client = Client(settings.client_id, read_secret(settings.client_secret_file))
         self._lock = threading.Lock()
-        self._description: tuple[float, dict[str, Any]] | None = None
-        self._keys: tuple[float, list[dict[str, Any]]] | None = None
+        self._description: tuple[float, JSONObject] | None = None
+        self._keys: tuple[float, list[JSONObject]] | None = None
 
     # What the provider says about itself
 
-    def description(self) -> dict[str, Any]:
+    def description(self) -> JSONObject:
         """Its metadata (OpenID Connect Discovery)."""
         with self._lock:
             if self._description is None or time.monotonic() - self._description[0] > _KEPT:
@@ -173,7 +174,7 @@ class Provider:
                 self._description = time.monotonic(), found
             return self._description[1]
 
-    def keys(self, again: bool = False) -> list[dict[str, Any]]:
+    def keys(self, again: bool = False) -> list[JSONObject]:
         """The public keys with which it signs; `again`: not the ones that are kept, unless these are quite new."""
         address = self.description()["jwks_uri"]
         with self._lock:
@@ -209,7 +210,7 @@ class Provider:
             return None
         return with_query(address, {"client_id": self.settings.client_id, "post_logout_redirect_uri": redirect})
 
-    def claims(self, code: str, begun: SignIn, redirect: str, issuer: str | None) -> dict[str, Any]:
+    def claims(self, code: str, begun: SignIn, redirect: str, issuer: str | None) -> JSONObject:
         """What the provider says about the person, for the code that the browser has brought.
 
         `issuer` is the one that the browser has brought beside the code, where it has (RFC 9207).
@@ -225,7 +226,7 @@ class Provider:
             raise SignInError("the provider sent no ID token")
         return self._checked(token, begun)
 
-    def _checked(self, token: str, begun: SignIn) -> dict[str, Any]:
+    def _checked(self, token: str, begun: SignIn) -> JSONObject:
         """The claims of an ID token (OpenID Connect Core, 3.1.3.7)."""
         try:
             claims = self._decoded(token)
@@ -249,7 +250,7 @@ class Provider:
             raise SignInError("the authentication method is not enough", "Sign in with a second factor.")
         return claims
 
-    def _decoded(self, token: str) -> dict[str, Any]:
+    def _decoded(self, token: str) -> JSONObject:
         """The claims of a token whose signature is the provider's."""
         for again in (False, True):
             keys = self.keys(again)
@@ -260,7 +261,7 @@ class Provider:
                     raise
         raise AssertionError
 
-    def person_in(self, claims: Mapping[str, Any]) -> tuple[Identity, str, str]:
+    def person_in(self, claims: JSONMapping) -> tuple[Identity, str, str]:
         """Who it is, what they are called and what they may do."""
         role, name = self.settings.role_of(claims), claims.get(self.settings.name_claim)
         if role is None:

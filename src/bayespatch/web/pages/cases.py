@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
 from urllib.parse import urlencode
 
 from starlette.responses import Response
@@ -12,6 +11,7 @@ from bayespatch.casebase.errors import CaseBaseError, NotFoundError
 from bayespatch.casebase.people import CLINICIAN, STEWARD, VIEWER
 from bayespatch.dictionary import DictionaryError
 from bayespatch.language import gettext, stored_text, stored_value
+from bayespatch.types import Parameters
 from bayespatch.web import forms, rendering
 from bayespatch.web.access import Ask, page_number, page_route
 from bayespatch.web.refusals import Refusal, sentence
@@ -55,7 +55,7 @@ async def browse(ask: Ask) -> Response:
     kept = {key: value for key, value in query.items() if key[:1] in "cow" and len(key) == 2 and value}
     kept |= {"state": state, "order": order, "down": "1" if descending else "0"}
 
-    def address(**changes: Any) -> str:
+    def address(**changes: object) -> str:
         return f"/cases?{urlencode({**kept, **changes})}"
 
     content = {
@@ -106,11 +106,11 @@ async def show(ask: Ask) -> Response:
     case: Case = await ask.do(ask.base.case, number, by=ask.by)
     if case.state == OPEN and not sees_all(ask.person):
         raise NotFoundError(f"there is no case {number}; search for it")
-    content: dict[str, Any] = {"known": known, "case": case, "why": None, "visits": [], "neighbor_of": []}
+    content: Parameters = {"known": known, "case": case, "why": None, "visits": [], "neighbor_of": []}
     content |= {"follow_up": {}, "recordings": (), "fields": []}
     if case.state != "withdrawn" and sees_all(ask.person) and known.follow_up.names:
         recorded = await ask.do(ask.base.follow_up, number, by=ask.by)
-        now: dict[str, Any] = {}
+        now: Parameters = {}
         for one in recorded:
             now |= one.values or {}
         content["recordings"] = recorded

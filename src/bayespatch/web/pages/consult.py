@@ -7,7 +7,7 @@ import hmac
 import json
 import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from starlette.responses import JSONResponse, Response
 
@@ -17,6 +17,7 @@ from bayespatch.casebase.people import CLINICIAN
 from bayespatch.dictionary import Dictionary, Value
 from bayespatch.explain import words
 from bayespatch.language import gettext, stored_text
+from bayespatch.types import JSONObject, Parameters
 from bayespatch.web import forms, rendering
 from bayespatch.web.access import Ask, page_route
 from bayespatch.web.changes import compare
@@ -79,7 +80,7 @@ async def asked(ask: Ask) -> Response:
     if problems:
         return ask.page("consult.html", 422, **_form(dictionary, said, first, problems, names))
     if action == "save":
-        keeping: dict[str, Any] = {"by": ask.by, "external_id": names.case or None, "patient": names.patient or None}
+        keeping: Parameters = {"by": ask.by, "external_id": names.case or None, "patient": names.patient or None}
         keeping |= {"error": ask.service.settings.error, "key": _key(ask, said)}
         seen = await ask.service.queue.run(ask.base.consult, values, **keeping)
         return ask.go(f"/consultations/{seen.id}")
@@ -122,7 +123,7 @@ async def _definition(ask: Ask) -> Definition:
     return known
 
 
-def _choice(ask: Ask, known: Definition) -> dict[str, Any]:
+def _choice(ask: Ask, known: Definition) -> JSONObject:
     """Which features may change in a counterfactual: those that were chosen, at first all that are not fixed."""
     entries = known.features.entries
     chosen = set(map(str, ask.form.getlist("may_change")))
@@ -135,7 +136,7 @@ def _choice(ask: Ask, known: Definition) -> dict[str, Any]:
     }
 
 
-async def _counterfactual(ask: Ask, known: Definition, values: Values, patient: str) -> dict[str, Any]:
+async def _counterfactual(ask: Ask, known: Definition, values: Values, patient: str) -> JSONObject:
     """The smallest change that changes the prediction, as the page shows it."""
     dictionary = known.features
     chosen = [name for name, _, may in _choice(ask, known)["changeable"] if may]
@@ -174,7 +175,7 @@ async def _counterfactual(ask: Ask, known: Definition, values: Values, patient: 
 
 async def _answered(
     ask: Ask, dictionary: Dictionary, said: dict[str, str], first: dict[str, str], patient: str
-) -> dict[str, Any]:
+) -> JSONObject:
     """The prediction, and how it differs from that of the first version."""
     values, _ = forms.read(dictionary, said)
     before, problems = forms.read(dictionary, first)
@@ -194,7 +195,7 @@ async def _answered(
 
 def _form(
     dictionary: Dictionary, said: dict[str, str], first: dict[str, str], problems: dict[str, str], names: Names
-) -> dict[str, Any]:
+) -> JSONObject:
     hidden = {forms.key_of(name, FIRST): value for name, value in first.items()}
     fields = forms.fields(dictionary, said, problems)
     return {
