@@ -25,6 +25,7 @@ N_DRAWS = 1000  # of each of 4 chains; four times as many where the first find s
 N_AT_ONCE = 2  # processes
 GIVEN = "tests/statistical/test_given_importances.py"
 CLOSED = "tests/retrieval/test_votes.py"
+PARTS = "tests/retrieval/test_partitions.py"
 COMPILED = ("engine", "retrieval")  # packages with kernels
 
 
@@ -393,8 +394,8 @@ BUGS = {
         f"{CLOSED}::test_votes_are_those_of_enumeration",
     ),
     "closed form: shares of all chains are those of the first": Bug(
-        "for d in range(c * size, (c + 1) * size):\n            total += weights[d] * scale[d]",
-        "for d in range(0, size):\n            total += weights[d] * scale[d]",
+        "own, factor = weights[c * size : (c + 1) * size], scale[c * size : (c + 1) * size]",
+        "own, factor = weights[:size], scale[:size]",
         f"{CLOSED}::test_shares_by_chain_are_those_of_its_draws",
     ),
     "closed form: the shift is told and not applied": Bug(
@@ -406,6 +407,21 @@ BUGS = {
         "np.exp(np.minimum(part.shift - shift, 0.0))[:, None] for",
         "np.exp(0.0 * part.shift)[:, None] for",
         f"{CLOSED}::test_parts_add_up_to_the_whole",
+    ),
+    "parts: the first one alone votes": Bug(
+        "return reduce(add, self._each(_vote,",
+        "return reduce(lambda one, _: one, self._each(_vote,",
+        f"{PARTS}::test_parts_are_the_whole",
+    ),
+    "parts: past cases are named by their rows in the part": Bug(
+        "first + part.rows, k)",
+        "part.rows, k)",
+        f"{PARTS}::test_parts_are_the_whole",
+    ),
+    "parts: rows that are left out are those of the part": Bug(
+        "self.positions[inside] - first]",
+        "self.positions[inside] % index.n_cases]",
+        f"{PARTS}::test_parts_are_the_whole",
     ),
     "closed form: a missing value of the case is compared": Bug(
         "nobody = np.isnan(x[:, j]) | (first > last)",
