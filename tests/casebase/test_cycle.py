@@ -77,7 +77,7 @@ def test_a_patient_comes_is_decided_about_and_becomes_a_past_case(base):
         ({"age": True}, "column 'age': True is not a number"),
         ({"pain": 7}, r"column 'pain': 7 is not one of its values; pass one of 1 \(typical\), 2"),
         ({"smokes": 1}, "column 'smokes': 1 is neither true nor false"),
-        ({"town": 5}, "column 'town': 5 is not a text"),
+        ({"town": 5}, "column 'town': 5 is not text; put it in quotes"),
         ({"aeg": 5}, "there is no column 'aeg'; did you mean 'age'"),
     ],
 )
@@ -121,7 +121,7 @@ def test_what_cannot_be_done_is_refused_and_changes_nothing(base):
         lambda: base.search([("agee", "=", 1)], by=BY): "there is no column 'agee'",
         lambda: base.search([("age", "~", 1)], by=BY): "operator '~' is not known",
         lambda: base.search(limit=0, by=BY): "limit=0",
-        lambda: base.import_cases(table(3), id_column="who", by=BY): "external id 'P-000' is case 1 already",
+        lambda: base.import_cases(table(3), id_column="who", by=BY): "external id 'P-000' is already case 1; omit it",
         lambda: base.import_cases(table(3).drop(columns="bp"), drop=["who"], by=BY): "has no column 'bp'",
         lambda: base.import_cases(table(3), by=BY): "has a column 'who'",
         lambda: base.import_cases(table(3).assign(age=200), id_column="who", by=BY): "row 1, column 'age': 200",

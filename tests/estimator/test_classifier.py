@@ -440,9 +440,11 @@ def test_an_opinion_of_the_user_s_own():
 
 def test_probabilities_are_as_exact_as_was_asked_for_or_it_is_said():
     table, y = heart(150)
-    clf = fit(table[:120], y[:120], second_opinion=None, votes="sampled", **{**LONGER, "error": 0.02})
-    errors = [clf.calibration_.error(part.votes_by_batch) for part in predictions(clf, table[120:])]
-    assert np.concatenate(errors).max() <= 0.02
+    clf = fit(table[:120], y[:120], second_opinion=None, votes="sampled", **{**LONGER, "error": 0.03})
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrecisionWarning)
+        errors = [clf.calibration_.error(part.votes_by_batch) for part in predictions(clf, table[120:])]
+    assert np.concatenate(errors).max() <= 0.03
     with pytest.warns(
         PrecisionWarning, match=r"of 30 probabilities .* above error=0.0001, up to 0.0.* 16 times"
     ) as told:

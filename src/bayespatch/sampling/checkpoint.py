@@ -77,7 +77,8 @@ def describe(
     """
     run_of: JSONObject = {"bayespatch": __version__}
     run_of["the code of the engines"] = digest_of_engine(settings.engine)
-    run_of[DATA] = checksum(*map(np.asarray, data[:-2]))  # the last two are for closed-form votes alone
+    sampled = data[: Data._fields.index("groups")]  # the rest is for closed-form votes alone
+    run_of[DATA] = checksum(*map(np.asarray, sampled))
     run_of |= {"model": model.kind, "likelihood": model.likelihood}
     for constant in fields(Hyperparameters):
         run_of[constant.name] = np.asarray(getattr(model.hyper, constant.name), dtype=float).tolist()
