@@ -64,6 +64,8 @@ def routes_of(routes, prefix=""):
     for route in routes:
         if isinstance(route, Mount):
             yield from routes_of(route.routes, prefix + route.path)
+        elif hasattr(route, "original_router"):  # newer versions of FastAPI keep included routers apart
+            yield from routes_of(route.original_router.routes, prefix)
         elif isinstance(route, Route):
             dependant = getattr(route, "dependant", None)
             names = [one.alias for one in dependant.query_params] if dependant is not None else []

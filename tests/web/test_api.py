@@ -144,6 +144,8 @@ def test_the_same_key_does_it_once(served, program):
     place, said = f"{API}/cases/{one['case_id']}/outcome", {"outcome": "well"}
     answers = [program.post(place, json=said, headers=headers) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [201, 201]
+    log = served.base.audit(by="steward", case=one["case_id"])
+    assert [row.action for row in reversed(log)] == ["consult", "read", "decide", "read", "outcome", "read"]
     anybody = served.program("clinician").post(f"{API}/consultations", json=body, headers=headers).json()
     assert anybody["id"] != one["id"], "a key is its owner's"
     assert served.base.verify_audit().intact

@@ -99,7 +99,8 @@ class Reuse:
                 request = [plain, case, external_id, *([patient] if patient else [])]
                 once = None if key is None else repeats.Once("consult", key, by, request)
                 if once is not None and (earlier := repeats.earlier(connection, once)) is not None:
-                    return consultations.find(connection, earlier)
+                    with self._database.writing(by) as transaction:
+                        return _read_again(transaction, earlier)
                 number = consultations.visited(connection, case, external_id)
                 named = patient_of(connection, number, patient)
                 model = self._active(connection)
@@ -109,8 +110,7 @@ class Reuse:
             try:
                 with self._database.writing(by) as transaction:
                     if once is not None and (earlier := repeats.earlier(transaction.connection, once)) is not None:
-                        transaction.record("read", consultations.find(transaction.connection, earlier).case_id)
-                        return consultations.find(transaction.connection, earlier)
+                        return _read_again(transaction, earlier)
                     if self._state(transaction.connection) != model.state:
                         raise _ModelChanged
                     number = consultations.visited(transaction.connection, case, external_id)
@@ -449,6 +449,13 @@ class Reuse:
                     now = answering(connection, model, state, clf)
                 self._model = now
             return self._model
+
+
+def _read_again(transaction: Transaction, consultation: int) -> Consultation:
+    """A stored consultation, shown again under its idempotency key."""
+    seen = consultations.find(transaction.connection, consultation)
+    transaction.record("read", seen.case_id, consultation=seen.id)
+    return seen
 
 
 def _named(shown: JSONMapping) -> list[int]:
