@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from urllib.parse import quote, urlencode
 
 from starlette.routing import Mount, Route
 
-from tests.web.conftest import FORM, PASSWORD, VALUES
+from bayespatch.web.cards import CARD, SUGGESTION, Source
+from tests.fhir.records import bundle
+from tests.web.conftest import FORM, HOST, PASSWORD, VALUES
+from tests.web.record_system import hook, order, token
 
 TEXTS = [
     *("", "0", "-1", "1", "3", "1" * 18, "9" * 19, "9" * 5000, "1e308", "NaN", "null", "true", "yes"),
@@ -102,6 +106,11 @@ class Forger:
             address += "?" + urlencode(query, errors="replace")
         if method == "GET":
             return method, path, address, {}, None
+        if path.startswith("/cds-services/"):
+            service = rng.choice(["patient-view", "order-select"])
+            address = path.replace("{service}", service)
+            body = self._of_record_system("" if path.endswith("/feedback") else service)
+            return method, path, address, {"Authorization": f"Bearer {token(address)}"}, body
         if path.startswith("/api/"):
             return method, path, address, {"Content-Type": "application/json"}, self._json()
         names = rng.sample([*FORM, *NAMES], rng.randint(0, 5))
@@ -122,3 +131,33 @@ class Forger:
         if rng.random() < 0.7:
             body["values"] = {**VALUES, rng.choice([*VALUES, "strange", "\0"]): rng.choice(VALUES_OF_JSON)}
         return json.dumps(body).encode()
+
+    def _of_record_system(self, service: str) -> bytes:
+        """A hook, or feedback without a service, in which some elements are exchanged or missing."""
+        rng = self.rng
+        body = {"feedback": [self._feedback() for _ in range(rng.randint(0, 3))]}
+        if service:
+            orders = {"selections": ["MedicationRequest/m1"], "draftOrders": bundle(order())}
+            body = copy.deepcopy(hook(service, **orders))
+        for _ in range(rng.randint(0, 3)):
+            part, key = rng.choice([(body, "extra"), *_places(body)])
+            if key in part and rng.random() < 0.2:
+                del part[key]
+            else:
+                part[key] = copy.deepcopy(rng.choice([*VALUES_OF_JSON, *TEXTS]))
+        return json.dumps(body).encode()
+
+    def _feedback(self):
+        rng = self.rng
+        source, number = Source(HOST, ""), rng.randint(1, 300)
+        one = {"card": source.identifier(number, CARD), "outcome": rng.choice(["accepted", "overridden"])}
+        accepted = [{"id": source.identifier(number, SUGGESTION)}]
+        return one | {"outcomeTimestamp": "2026-11-19T12:00:00Z", "acceptedSuggestions": accepted}
+
+
+def _places(part):
+    """Every object or list within a part, with each of its keys."""
+    items = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
+    for key, inner in list(items):
+        yield part, key
+        yield from _places(inner)

@@ -7,14 +7,23 @@ from collections import Counter
 
 import pytest
 
+from tests.casebase.clinic import BY, DICTIONARY
+from tests.casebase.test_follow_up import RECORDED
 from tests.web.conftest import PASSWORD, ROLES
-from tests.web.forged import Forger
+from tests.web.forged import SKIPPED, Forger
+from tests.web.record_system import write_settings
+from tests.web.test_routes import TABLE
 
 EXAMPLES = int(os.environ.get("EXAMPLES", "200"))  # for each database
 
 
-def test_forged_requests_give_no_fault(clinic_on_both, monkeypatch):
-    served = clinic_on_both(rate=10**9)
+def test_no_route_is_left_out(shared):
+    assert {(method, path) for method, path, _ in Forger(shared.app, seed=1).routes} == set(TABLE) - SKIPPED
+
+
+def test_forged_requests_give_no_fault(clinic_on_both, monkeypatch, tmp_path):
+    served = clinic_on_both(rate=10**9, record_systems=write_settings(tmp_path))
+    served.base.define({**DICTIONARY, **RECORDED}, "outcome", by=BY)
     monkeypatch.setattr(type(served.service), "start_refit", lambda self, by: None)
     forger = Forger(served.app, seed=EXAMPLES)
     browsers = [served.browser(role) for role in ROLES]
