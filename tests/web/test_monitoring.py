@@ -82,6 +82,13 @@ def test_checks_are_repeated_every_ten_minutes_at_most(changed, monkeypatch):
     assert "bayespatch_recent_consultations 70\n" in program.get("/metrics").text
 
 
+def test_reading_the_metrics_is_limited_and_logged_with_the_person(clinic, caplog):
+    caplog.set_level("INFO", logger="bayespatch.web")
+    program = clinic(rate=2).program("viewer")
+    assert [program.get("/metrics").status_code for _ in range(3)] == [200, 200, 429]
+    assert [record.args["who"] for record in caplog.records if record.args["route"] == "/metrics"] == ["viewer"] * 3
+
+
 def test_metrics_without_a_model(clinic):
     served = clinic(sign_in=False)
     with served.base._database.unaudited() as connection:

@@ -38,16 +38,20 @@ def responses(*statuses: int) -> dict[int | str, JSONObject]:
     return {status: {"description": _TITLES[status], "content": content} for status in sorted({*_ALWAYS, *statuses})}
 
 
-async def bearer(service: Service, request: Request) -> Person:
-    """The person whose token a program sends; without sign-in, everybody's."""
-    if not service.settings.sign_in:
-        return LOCAL
+async def bearer(service: Service, request: Request, role: str = VIEWER) -> Person:
+    """The person whose token a program sends, of at least this role; without sign-in, everybody's."""
+    person: Person | None = None if service.settings.sign_in else LOCAL
     kind, _, secret = request.headers.get("authorization", "").partition(" ")
-    person = None
-    if kind.lower() == "bearer" and secret:
+    if person is None and kind.lower() == "bearer" and secret:
         person = await service.do(service.base.people.of_token, secret.strip()[:200])
     if person is None:
         raise Refusal(401, "A valid token is needed: Authorization: Bearer ...", {"WWW-Authenticate": "Bearer"})
+    request.state.who = person.name
+    wait = service.rate.wait(f"api {person.name}")
+    if wait:
+        raise Refusal(429, "Too many requests; wait a moment.", {"Retry-After": str(wait)})
+    if not person.may(role):
+        raise Refusal(403, f"This is for a {role}; the token is a {person.role}'s.")
     return person
 
 
@@ -82,14 +86,7 @@ def _asking(role: str) -> Any:
     async def ask(request: Request) -> Ask:
         service: Service = request.app.state.service
         request.state.route = f"{PREFIX}{request.scope['route'].path}"
-        person = await bearer(service, request)
-        request.state.who = person.name
-        wait = service.rate.wait(f"api {person.name}")
-        if wait:
-            raise Refusal(429, "Too many requests; wait a moment.", {"Retry-After": str(wait)})
-        if not person.may(role):
-            raise Refusal(403, f"This is for a {role}; the token is a {person.role}'s.")
-        return Ask(service, person)
+        return Ask(service, await bearer(service, request, role))
 
     return Depends(ask)
 
