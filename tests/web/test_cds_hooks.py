@@ -448,8 +448,11 @@ def test_feedback_that_is_wrong_is_refused_whole(served, system):
     assert served.base.audit(action="decide") == []
 
 
-def test_nobody_gives_feedback_about_the_consultations_of_others(served, system):
-    seen = served.base.consult(VALUES, by="Dr. Roe")
+@pytest.mark.parametrize("name", ["Dr. Roe", "ehr", "ehr Practitioner/roe"])
+def test_nobody_gives_feedback_about_the_consultations_of_others(served, system, name):
+    """Not of people either whose names are like those under which the log has record systems."""
+    served.base.people.accept(served.base.people.invite(name, "clinician", by="steward"), "hash")
+    seen = served.base.consult(VALUES, by=name)
     source = Source(HOST, "")
     card = {"uuid": source.identifier(seen.id, CARD), "suggestions": [{"uuid": source.identifier(seen.id, SUGGESTION)}]}
     assert "no card that was sent to you" in refusal(system.feedback(card))

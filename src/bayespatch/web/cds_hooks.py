@@ -274,7 +274,8 @@ def _record(service: Service, systems: RecordSystems, client: Client, report: Re
             seen, decision, _ = service.base.consultation(number or 0, by=client.name)
         except NotFoundError:
             seen = None
-        if seen is None or seen.by.partition(" ")[0] != client.name:
+        is_own = seen is not None and seen.by.partition(" ")[0] == client.name
+        if seen is None or not is_own or service.base.people.find(seen.by) is not None:  # a person may be called alike
             raise refuse(f"{where}.card", f"{shown(one.card)} is no card that was sent to you; send its uuid")
         decided, code = _decided(one, seen, definition, source, where)
         if decision is None:
