@@ -384,8 +384,10 @@ def test_an_account_is_linked_with_its_password_and_unlinked(served, provider):
     assert browser.submit("/account/provider", action="link").status_code == 422  # asks for the password
     page = browser.confirmed("/account/provider", action="link").text
     address = page.split('class="button" href="')[1].split('"')[0].replace("&amp;", "&")
+    pending = served.base.people.invite("clinician", "clinician", by="steward")
     response = browser.get(path_of(provider.authorize(address, "roe")))
     assert response.headers["location"] == "/account"
+    assert served.base.people.invited(pending) is None
     assert provider.issuer in browser.get("/account").text
     other = served.browser()
     assert sign_in(other, provider).status_code == 303
@@ -420,6 +422,21 @@ def test_a_steward_unlinks_an_account(served, provider):
     assert served.browser("steward").confirmed("/people/change", name="Dr. Roe", action="unlink").status_code == 303
     assert served.base.identities.of("Dr. Roe") == []
     assert sign_in(served.browser(), provider).status_code == 401  # the name is taken
+
+
+def test_a_link_is_no_second_way_into_an_account_with_single_sign_on(served, provider):
+    """The person would sign in at the provider as ever and not notice that a steward has set a password."""
+    browser, steward = served.browser(), served.browser("steward")
+    sign_in(browser, provider)
+    page = steward.confirmed("/people/invite", name="Dr. Roe", role="clinician")
+    assert page.status_code == 409
+    assert "/join/" not in page.text
+    assert browser.get("/cases").status_code == 200
+    assert steward.get("/people").text.count('value="unlink"') == 1
+    assert steward.confirmed("/people/change", name="Dr. Roe", action="unlink").status_code == 303
+    assert "/join/" in steward.confirmed("/people/invite", name="Dr. Roe", role="clinician").text
+    assert browser.get("/cases").status_code == 303
+    assert sign_in(browser, provider).status_code == 401, "the person notices"
 
 
 def test_without_a_password_one_confirms_at_the_provider(served, provider, monkeypatch):

@@ -155,6 +155,7 @@ class Identities:
             if person is None or person.disabled_at is not None:
                 raise ConflictError(f"{name!r} is disabled; ask a steward to enable the account")
             _insert(transaction, identity, name)
+            transaction.execute(delete(invitations).where(invitations.c.user == name))
             transaction.record("link", person=name, identity=identity_digest(*identity))
 
     def unlink(self, name: str, *, by: str) -> None:
@@ -165,6 +166,11 @@ class Identities:
                 raise ConflictError(f"{name!r} has no single sign-on")
             end_access(transaction, name)
             transaction.record("unlink", person=name)
+
+    def users(self) -> set[str]:
+        """The names of all people with an identity."""
+        with self._database.reading() as connection:
+            return set(connection.execute(select(identities.c.user)).scalars())
 
     def of(self, name: str) -> list[str]:
         """The issuers of a person's identities."""

@@ -123,6 +123,9 @@ class People:
                 raise ConflictError(f"{name!r} already exists with role {there.role}; change the role instead")
             if there is not None and there.disabled_at is not None:
                 raise ConflictError(f"{name!r} is disabled; enable the account first")
+            linked = select(identities.c.user).where(identities.c.user == name)
+            if transaction.execute(linked).first() is not None:  # they would not notice that a password was set
+                raise ConflictError(f"{name!r} uses single sign-on; unlink it first")
             transaction.execute(delete(invitations).where(invitations.c.user == name))
             row = {"hash": hash_of(secret), "user": name, "role": role, "made_at": now(), "expires_at": _in(LINK)}
             transaction.execute(insert(invitations).values(**row))

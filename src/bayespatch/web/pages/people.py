@@ -125,7 +125,10 @@ async def _people(ask: Ask, link: str = "", invited: str = "") -> Response:
     found = await ask.do(ask.base.people.listed)
     tokens = await ask.do(ask.base.people.tokens)
     pending = await ask.do(ask.base.people.invitations)
-    return ask.page("people.html", people=found, tokens=tokens, pending=pending, link=link, invited=invited)
+    linked = await ask.do(ask.base.identities.users)
+    return ask.page(
+        "people.html", people=found, tokens=tokens, pending=pending, linked=linked, link=link, invited=invited
+    )
 
 
 async def invite(ask: Ask) -> Response:
