@@ -173,6 +173,17 @@ def test_the_strength_is_shown(served):
     assert "P@ssw0rd1234" not in page.text
 
 
+def test_passwords_are_masked_and_password_managers_may_fill_them_in(served):
+    link = served.base.people.invite("Dr. Roe", "clinician", by="steward")
+    browser, steward = served.browser(), served.browser("steward")
+    pages = [browser.get("/sign-in"), browser.get(f"/join/{link}"), steward.get("/account"), steward.submit("/tokens")]
+    fields = [re.findall(r'<input [^>]*name="(?:own_)?(?:password|again)"[^>]*>', page.text) for page in pages]
+    assert [len(found) for found in fields] == [1, 2, 3, 1]
+    for field in [field for found in fields for field in found]:
+        assert 'type="password"' in field
+        assert re.search(r'autocomplete="(?:current|new)-password"', field)
+
+
 # One's own account
 
 NEW = "a kettle sings to northward violets"
@@ -314,6 +325,22 @@ def test_every_character_of_a_password_counts(served):
     for extra, status in (("", 303), ("x", 401)):
         data = {"name": "Dr. Roe", "password": f"{long}{extra}"}
         assert served.browser().post("/sign-in", data=data).status_code == status
+
+
+def test_every_page_has_a_button_to_sign_out(served):
+    steward = served.browser("steward")
+    for path in (
+        "/consult",
+        "/worklist",
+        "/cases",
+        "/cases/3",
+        "/model",
+        "/monitoring",
+        "/people",
+        "/audit",
+        "/account",
+    ):
+        assert steward.get(path).text.count('action="/sign-out"') == 1, path
 
 
 def test_signing_out_clears_the_browser(served):

@@ -68,6 +68,20 @@ def test_explain_keeps_nothing(served, program):
     assert served.base.search(state="open", by="t").total == 0
 
 
+def test_answers_in_memory_are_for_who_asked_and_go_with_the_past_cases(served, program):
+    kept, body = served.service._answers, {"values": VALUES}
+    first = program.post(f"{API}/answers", json=body).json()
+    assert program.post(f"{API}/answers", json=body).json() == first
+    served.program("clinician").post(f"{API}/answers", json=body)
+    again = [entry.details.get("again", False) for entry in served.base.audit(action="ask")]
+    assert (again, len(kept)) == ([False, True, False], 2)
+    shown = first["explanation"]["neighbors"][0]["id"]
+    served.base.forget(int(shown), "asked for it", by="steward")
+    second = program.post(f"{API}/answers", json=body).json()
+    assert shown not in [one["id"] for one in second["explanation"]["neighbors"]]
+    assert [answer[1] for answer in kept.values()] == [second["explanation"]]
+
+
 def test_a_consultation_is_what_the_estimator_explains(served, program):
     """To the last digit, in however many threads; the case base adds the case's number and who voted."""
     seen = program.post(f"{API}/consultations", json={"values": VALUES}).json()["explanation"]

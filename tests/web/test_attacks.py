@@ -79,8 +79,8 @@ def test_cookies_are_secure_over_tls(served):
     browser = served.browser()
     browser.base_url = HOST.replace("http:", "https:")
     response = browser.post("/sign-in", data={"name": "clinician", "password": PASSWORD})
-    assert re.search("__Host-.*Secure", response.headers["set-cookie"])
-    assert "strict-transport-security" in response.headers
+    assert re.search("__Host-.*; HttpOnly; Path=/; SameSite=lax; Secure$", response.headers["set-cookie"])
+    assert response.headers["strict-transport-security"] == "max-age=31536000"
 
 
 # Requests from other sites
@@ -229,13 +229,33 @@ def test_every_answer_forbids_scripts_from_elsewhere(served):
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "unsafe" not in policy
-        assert "frame-ancestors 'none'" in policy
+        assert all(f"{name} 'none'" in policy for name in ("frame-ancestors", "object-src", "base-uri"))
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["cache-control"] == "no-store"
+        assert headers["referrer-policy"] == "same-origin"
+        assert headers["cross-origin-resource-policy"] == "same-origin"
     for path in ("/consult", "/cases/3", "/model"):
         text = browser.get(path).text
         assert not re.search(r"<script(?![^>]* src=\"/static/)", text), "inline code"
         assert not re.search(r"\son[a-z]+=|\sstyle=|href=\"javascript:|(?:src|href)=\"(?:https?:)?//", text)
+
+
+def test_every_answer_states_its_type_and_charset(served):
+    browser = served.browser("steward")
+    files = re.findall(r'(?:href|src)="(/static/[^"]+)"', browser.get("/consult").text)
+    for path in ("/consult", "/nowhere", "/health", "/api/v1/cases", "/api/v1/openapi.json", *files):
+        kind = browser.get(path).headers["content-type"]
+        assert kind in ("application/json", "application/problem+json") or kind.endswith("; charset=utf-8"), path
+    assert len(files) == 4
+
+
+def test_scripts_keep_nothing_and_listen_to_nobody(served):
+    browser = served.browser("clinician")
+    for address in re.findall(r'src="(/static/[^"]+\.js)"', browser.get("/consult").text):
+        script = browser.get(address).text
+        assert script.startswith('"use strict";')
+        for word in ("localStorage", "sessionStorage", "indexedDB", "document.cookie", "postMessage", '"message"'):
+            assert word not in script
 
 
 # SQL, paths, sizes

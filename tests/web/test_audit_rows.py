@@ -8,6 +8,7 @@ import logging
 
 import pytest
 
+from bayespatch.web import Settings, app, connections
 from tests.web.conftest import HOST, PASSWORD, Browser
 
 
@@ -107,6 +108,25 @@ def test_the_request_log_has_the_address(served, caplog):
     line = caplog.messages[-1]
     assert line.endswith("- 203.0.113.9")
     assert "Ulm" not in line
+
+
+def test_nobody_states_an_address_of_their_own(served):
+    """Headers of proxies do not count; uvicorn reads those of the proxy that is named."""
+    said = {"X-Forwarded-For": "203.0.113.9", "X-Real-IP": "203.0.113.9", "Forwarded": "for=203.0.113.9"}
+    browser = Browser(served.app, "198.51.100.7")
+    browser.post("/sign-in", data={"name": "viewer", "password": "wrong"}, headers=said)
+    assert refusals(served)[0].details["address"] == "198.51.100.7"
+
+
+@pytest.mark.parametrize(("proxies", "options"), [("", (False, None)), ("10.0.0.2", (True, "10.0.0.2"))])
+def test_the_named_proxy_alone_is_trusted(monkeypatch, proxies, options):
+    given = {}
+    monkeypatch.setattr(app.uvicorn, "run", lambda *_, **more: given.update(more))
+    monkeypatch.setattr(app, "configure", lambda _: None)
+    monkeypatch.setattr(app, "create_app", lambda _: None)
+    app.serve(Settings("clinic.db", proxies=proxies))
+    assert (given["proxy_headers"], given["forwarded_allow_ips"]) == options
+    connections.trust("")
 
 
 def test_the_request_log_as_json_lines(served):

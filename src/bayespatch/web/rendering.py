@@ -84,7 +84,7 @@ def static_files() -> dict[str, tuple[bytes, str]]:
         "style.css": ((style() + own.joinpath("web.css").read_text(encoding="utf-8")).encode(), "text/css"),
         "page.js": (script().encode(), "text/javascript"),
         "web.js": (own.joinpath("web.js").read_bytes(), "text/javascript"),
-        "icon.svg": (own.joinpath("icon.svg").read_bytes(), "image/svg+xml"),
+        "icon.svg": (own.joinpath("icon.svg").read_bytes(), "image/svg+xml; charset=utf-8"),
     }
 
 
