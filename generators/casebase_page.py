@@ -36,7 +36,7 @@ WALK: list[tuple[str, list[str]]] = [
         ],
     ),
     (
-        "**First visit.** A new patient arrives. A mistyped blood pressure is refused; then the model answers and "
+        "**First visit.** A new patient arrives. A mistyped blood pressure is rejected; then the model answers and "
         "lists the closest past cases by number.",
         [
             "bayespatch casebase consult clinic.db --id H-7741 --by 'Dr. Roe' --values '{mistyped}'",
@@ -52,7 +52,7 @@ WALK: list[tuple[str, list[str]]] = [
         ],
     ),
     (
-        "**Outcome.** It is recorded months later. A second outcome is refused.",
+        "**Outcome.** The outcome is recorded months later. A second outcome is rejected.",
         [
             f"bayespatch casebase outcome clinic.db {ONE} {{outcome}} --by registry",
             f"bayespatch casebase outcome clinic.db {ONE} {{outcome}} --by registry",
@@ -60,8 +60,8 @@ WALK: list[tuple[str, list[str]]] = [
         ],
     ),
     (
-        "**Retain.** The patient is now a past case, and the next refit learns from 303. The steward sees a comparison "
-        "with the active version and promotes the new one.",
+        "**Retain.** The patient is now a past case, and the next refit learns from 303 cases. The steward sees a "
+        "comparison with the active version and promotes the new one.",
         [
             "bayespatch casebase retain clinic.db --by registry",
             "bayespatch casebase refit clinic.db --by steward",
@@ -70,8 +70,8 @@ WALK: list[tuple[str, list[str]]] = [
         ],
     ),
     (
-        "**Forget.** The patient asks to be forgotten. Before, the files contain the name and the reason of the "
-        "override (`grep` counts the lines with either); afterwards they do not.",
+        "**Forget.** The patient asks to be forgotten. Before `forget`, the files contain the name and the reason "
+        "for the override (`grep` counts the lines with either); afterwards they do not.",
         [
             COUNT,
             f"bayespatch casebase forget clinic.db {ONE} --reason 'asked for it in writing' --by steward",

@@ -21,8 +21,8 @@ def block(results: Path) -> str:
         return "The comparison has not been run for this version: `python benchmarks/second_opinion.py`."
     rows = json.loads(path.read_text(encoding="utf-8"))["tables"]["log loss"]
     lines = [
-        "Log loss in ten-fold cross-validation, two seeds, the same folds for all (lower is better). *Precedents* are",
-        "similar patients alone, *additive* is the risk score alone, *pool* is the default answer.",
+        "Log loss in ten-fold cross-validation, two seeds, the same folds for all (lower is better). *Precedents* uses",
+        "similar patients alone, *additive* the risk score alone, and *pool* both (the default).",
         "",
         f"| table | {' | '.join(NAMES)} |",
         f"|{' --- |' * (len(NAMES) + 1)}",
@@ -33,15 +33,15 @@ def block(results: Path) -> str:
 
 
 def filled(readme: str, results: Path) -> str:
-    """README.md with what is between the marks written anew."""
+    """README.md with the text between the marks replaced."""
     if readme.count(BEGIN) != 1 or readme.count(END) != 1:
-        raise ValueError(f"README.md must have {BEGIN} and {END} once each; put them where the figures should stand")
+        raise ValueError(f"README.md must have {BEGIN} and {END} once each; put them where the figures belong")
     head, _, rest = readme.partition(BEGIN)
     return f"{head}{BEGIN}\n\n{block(results)}\n\n{END}{rest.partition(END)[2]}"
 
 
 def main() -> None:
-    """Write README.md, all of it or nothing."""
+    """Replace README.md atomically."""
     readme, beside = ROOT / "README.md", ROOT / f".README.md.{os.getpid()}"
     beside.write_text(filled(readme.read_text(encoding="utf-8"), ROOT / "benchmarks" / "results"), encoding="utf-8")
     beside.replace(readme)

@@ -25,7 +25,7 @@ All routes are below `/api/v1`. `GET /api/v1/openapi.json` is the complete OpenA
 - Authenticate with `Authorization: Bearer TOKEN`. A signed-in person creates tokens on the account page.
 - Errors are problem details (RFC 9457) with `status`, `title` and `detail`.
 - Lists have `items` and `total`; the `Link` header names the next page.
-- A repeated `POST` with the same `Idempotency-Key` returns the first answer.
+- A repeated `POST` with the same `Idempotency-Key` returns the first response.
 - Every route may also answer 400 (malformed request), 401 (no valid token), 403 (role not sufficient), 413 (too large),
   415 (not UTF-8), 422 (invalid values), 429 (too many requests) and 503 (busy; see `Retry-After`).
 """

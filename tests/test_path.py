@@ -66,7 +66,7 @@ def walks():
 def documented():
     """The layers that CONTRIBUTING names for each call, in their order."""
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-    section = page.partition("### The path of a case")[2].partition("\n###")[0]
+    section = page.partition("### Call order")[2].partition("\n###")[0]
     names = {
         item[1]: [name for name in re.findall(r"`([a-z_]+)`", item[2]) if name in LAYERS]
         for item in re.finditer(r"^- `(\w+)`: (.*?)(?=^- |^$)", section, re.DOTALL | re.MULTILINE)

@@ -265,7 +265,7 @@ class Reuse:
         to : optional
             The class to reach; by default any other than the predicted one.
         most : int
-            Largest number of features that may change together.
+            Maximum number of features that may change together.
         top, level, error
             As in `consult`.
 

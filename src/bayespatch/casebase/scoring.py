@@ -35,7 +35,7 @@ class Admission:
     values : dict
         A value for each feature, None if it is missing.
     patient : str, optional
-        Names the patient, whose past visits then do not vote.
+        Identifies the patient, whose past visits then do not vote.
     """
 
     external_id: str

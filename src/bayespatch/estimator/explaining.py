@@ -276,7 +276,7 @@ class Explaining(Patchwork[F]):
         to : optional
             The class to reach, or its label; by default any class other than the predicted one.
         most : int
-            Largest number of features that may change together.
+            Maximum number of features that may change together.
         top, level, quantile, error, exclude_self
             As in `explain`.
 

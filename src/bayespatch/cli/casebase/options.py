@@ -85,7 +85,7 @@ MaybeCases = Annotated[
 Number = Annotated[
     int, typer.Argument(metavar="CONSULTATION", help="The number of the consultation.", show_default=False)
 ]
-Class = Annotated[str, typer.Argument(metavar="CLASS", help="The class, by its value or its label.")]
+Class = Annotated[str, typer.Argument(metavar="CLASS", help="The class, by value or label.")]
 Version = Annotated[int, typer.Argument(metavar="VERSION", help="The version of the model.", show_default=False)]
 Values = Annotated[str, typer.Option("--values", metavar="JSON", help="An object with a value for each feature.")]
 OldCase = Annotated[str | None, typer.Option("--case", metavar="CASE", help="An existing open case.")]
@@ -121,7 +121,7 @@ TableName = Annotated[str, typer.Option("--table", metavar="NAME", help="The new
 WithoutSensitive = Annotated[
     bool, typer.Option("--without-sensitive", help="Leave out sensitive columns and external ids.")
 ]
-Window = Annotated[int, typer.Option("--days", metavar="DAYS", help="The last so many days.", min=1, max=3650)]
+Window = Annotated[int, typer.Option("--days", metavar="DAYS", help="Number of past days to check.", min=1, max=3650)]
 Every = Annotated[Period, typer.Option("--every", help="The period of each row.")]
 PersonName = Annotated[str, typer.Argument(metavar="NAME", help="The person.", show_default=False)]
 RoleOption = Annotated[Role, typer.Option("--role", help="The role of the person.")]

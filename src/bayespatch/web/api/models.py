@@ -41,7 +41,7 @@ async def refit_state(ask: Steward) -> RefitState:
     return await ask.do(ask.service.refit_state)
 
 
-@router.post("/refit", status_code=202, responses=responses(409), summary="Learn from all past cases again")
+@router.post("/refit", status_code=202, responses=responses(409), summary="Refit on all past cases")
 async def refit(ask: Steward) -> RefitState:
     await ask.do(ask.service.start_refit, ask.by)
     return await ask.do(ask.service.refit_state)
@@ -60,19 +60,19 @@ async def drift(ask: Clinician, every: Literal["year", "month", "day", "all"] = 
 
 @router.get("/monitoring", responses=responses(), summary="Check recent patients and outcomes for changes")
 async def monitoring(
-    ask: Clinician, days: Annotated[int, Query(ge=1, le=3650, description="The last so many days.")] = DAYS
+    ask: Clinician, days: Annotated[int, Query(ge=1, le=3650, description="Number of past days to check.")] = DAYS
 ) -> Monitoring:
     return await ask.do(ask.base.monitor, by=ask.by, days=days)
 
 
-@router.get("/audit", responses=responses(), summary="Read the audit log, the newest rows first")
+@router.get("/audit", responses=responses(), summary="Read the audit log, newest rows first")
 async def audit(
     ask: Steward,
     case: Annotated[int | None, Query(ge=1, le=LARGEST)] = None,
     by: Annotated[str | None, Query(max_length=200)] = None,
     action: Annotated[str | None, Query(max_length=50)] = None,
     before: Annotated[int | None, Query(ge=1, le=LARGEST, description="Only rows before this one.")] = None,
-    after: Annotated[int, Query(ge=0, le=LARGEST, description="Only rows after this one, the oldest first.")] = 0,
+    after: Annotated[int, Query(ge=0, le=LARGEST, description="Only rows after this one, oldest first.")] = 0,
     limit: Limit = 100,
 ) -> LogEntryList:
     chosen = {"case": case, "by": by, "action": action, "before": before, "after": after}
@@ -84,7 +84,9 @@ async def audit(
 @router.get("/audit/verification", responses=responses(), summary="Verify the hashes of the log and the models")
 async def verification(
     ask: Steward,
-    head: Annotated[str | None, Query(max_length=100, description="A noted end of the log.")] = None,
+    head: Annotated[
+        str | None, Query(max_length=100, description="An end of the log that you recorded earlier.")
+    ] = None,
 ) -> Verification:
     result = await ask.do(ask.base.verify_audit, head)
     await ask.do(ask.base.record_audit, {}, by=ask.by, verified=True)

@@ -69,7 +69,7 @@ async def worklist(
     offset: Offset = 0,
     limit: Limit = 50,
     risk_of: Annotated[
-        str | None, Query(max_length=1000, description="A class: its highest probability comes first.")
+        str | None, Query(max_length=1000, description="A class; cases are sorted by its probability, highest first.")
     ] = None,
 ) -> Worklist:
     options = {"waiting_for": waiting_for, "offset": offset, "limit": limit, "risk_of": risk_of}

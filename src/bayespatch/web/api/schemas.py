@@ -18,12 +18,12 @@ from bayespatch.types import JSONObject
 LARGEST = 2**63 - 1
 
 Values = Annotated[dict[str, Value], Field(description="A value for each feature of the dictionary.")]
-Class = Annotated[str | bool | int | float, Field(description="The class, by its value or its label.")]
+Class = Annotated[str | bool | int | float, Field(description="The class, by value or label.")]
 CaseNumber = Annotated[int, Field(ge=1, le=LARGEST)]
 Number = Annotated[int, Path(ge=1, le=LARGEST)]
 Version = Annotated[int, Path(ge=1, le=2**31 - 1)]
 Offset = Annotated[int, Query(ge=0, le=2**31 - 1, description="Number of items to skip.")]
-Limit = Annotated[int, Query(ge=1, le=1000, description="Largest number of items to return.")]
+Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of items to return.")]
 Key = Annotated[
     str | None,
     Header(
@@ -46,7 +46,7 @@ class Strict(BaseModel):
 
 Patient = Annotated[
     str | None,
-    Field(min_length=1, max_length=200, description="Names the patient, whose past visits then do not vote."),
+    Field(min_length=1, max_length=200, description="Identifies the patient, whose past visits then do not vote."),
 ]
 
 
@@ -62,21 +62,23 @@ class CounterfactualQuestion(Strict):
 
     values: Values
     change: list[Annotated[str, Field(max_length=1000)]] | None = Field(
-        None, min_length=1, max_length=1000, description="Features that may change; null: all that are not fixed."
+        None, min_length=1, max_length=1000, description="Features that may change. Null: all that are not fixed."
     )
     to: str | bool | int | float | None = Field(
-        None, description="The class to reach, by its value or its label; null: any but the predicted one."
+        None, description="The class to reach, by value or label. Null: any class other than the predicted one."
     )
     patient: Patient = None
-    most: int = Field(3, ge=1, le=3, description="Largest number of features that may change together.")
+    most: int = Field(3, ge=1, le=3, description="Maximum number of features that may change together.")
 
 
 class NewConsultation(Strict):
     """A consultation to be stored."""
 
     values: Values
-    case: CaseNumber | None = Field(None, description="The open case of a patient who returns.")
-    external_id: str | None = Field(None, min_length=1, max_length=200, description="The case's name elsewhere.")
+    case: CaseNumber | None = Field(None, description="The open case of a returning patient.")
+    external_id: str | None = Field(
+        None, min_length=1, max_length=200, description="The identifier of the case in another system."
+    )
     patient: Patient = None
 
 
