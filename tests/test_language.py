@@ -155,7 +155,7 @@ def test_stored_values(text, german):
         ("There is no case 7; search for it.", "Es gibt keinen Fall 7; suchen Sie danach."),
         ("case 7 was forgotten; only its number remains", "Fall 7 wurde gelöscht; nur seine Nummer ist noch vorhanden"),
         (
-            "This is for a steward; you are a viewer.",
+            "This requires the role steward; you are a viewer.",
             "Dafür ist die Rolle „Verwaltung“ nötig; Sie haben die Rolle „Lesezugriff“.",
         ),
         ("610 is outside the possible range, 0 to 120.5; correct it", None),

@@ -19,7 +19,7 @@ def test_a_table_is_shown_before_anything_is_fitted(tmp_path):
         "'no' looks like an identifier",
         "'site' is A in every row",
         "'copy' duplicates 'cp'",
-        "'late' alone predicts 'sick'",
+        "'late' on its own predicts 'sick'",
         "'empty' is empty",
     ):
         assert remark in result.stdout

@@ -158,7 +158,7 @@ def test_a_dirty_table_with_its_dictionary(tmp_path):
         "note: column 'empty' is empty and was dropped",
         "note: column 'site' is A in every row",
         "note: column 'copy' duplicates 'cp'",
-        "note: column 'late' alone predicts 'sick' (100% of the cases)",
+        "note: column 'late' predicts 'sick' on its own (100% of the cases)",
     ):
         assert note in result.stderr
     model = bayespatch.load(out)
@@ -274,7 +274,7 @@ def test_the_dictionary_says_what_is_follow_up(tmp_path):
         ("dryg", "'dryg', which the table does not have; did you mean 'drug'"),
         ("days=time", "is a time without an event"),
         ("days=length", "'length' is not known; choose one of"),
-        ("outcome", "'outcome' is also named by --follow-up"),
+        ("outcome", "'outcome' is both --target and --follow-up"),
     ],
 )
 def test_follow_up_columns_that_cannot_be(given, wrong, tmp_path):

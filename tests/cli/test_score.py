@@ -102,7 +102,7 @@ def test_options_that_do_not_go_together(ward):
     for words, message in (
         ((), "pass --id"),
         (("--id", "stay", "--since", "today"), "--since is for health records"),
-        (("--mapping", "m.yaml", "--id", "stay"), "leave out --id"),
+        (("--mapping", "m.yaml", "--id", "stay"), "remove --id"),
         (("--mapping", "m.yaml", "--since", "yesterday"), "is not a day"),
     ):
         result = call("casebase", "score", *data, *words)

@@ -43,7 +43,7 @@ def test_without_alarms_the_page_says_so(local):
     text = local.browser().get("/monitoring").text
     assert "No alarms." in text
     assert 'role="alert"' not in text
-    assert "No outcomes in this time." in text
+    assert "No outcomes in this period." in text
 
 
 def test_prometheus_gets_the_checks_without_sensitive_columns(changed):

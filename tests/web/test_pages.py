@@ -287,7 +287,7 @@ def test_follow_up_is_recorded_on_the_page_of_a_case(served):
     page = doctor.get("/cases/3").text
     assert "5.5 days" in page
     assert "&lt;b&gt;aspirin" in page
-    assert "2 recordings in all" in page
+    assert "2 recordings in total" in page
     assert doctor.submit(place, **{"v:stay": "long"}).status_code == 422
     assert doctor.submit(place, **{"v:stay": ""}).status_code == 422
     assert "5.5 days" not in served.browser("viewer").get("/cases/3").text
@@ -316,7 +316,7 @@ def test_earlier_visits_of_the_patient_have_no_vote(returning):
     browser, base = returning
     earlier = of_patient(base, "P3")
     sent = {"csrf": browser.csrf(), **{f"v:{name}": str(value) for name, value in earlier[0].values.items()}}
-    said = "4 earlier visits of this patient had no vote. 76 past cases voted"
+    said = "4 earlier visits of this patient did not vote. 76 past cases voted"
     answers = [browser.post("/consult/answer", data={**sent, "patient": who}).json()["html"] for who in ("P3", "P99")]
     assert said in answers[0]
     assert said.partition(".")[0] not in answers[1]

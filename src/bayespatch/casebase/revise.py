@@ -44,7 +44,7 @@ class Revise:
             return decision
 
     def outcome(self, case: int | str, outcome: object, *, by: str, key: str | None = None) -> Case:
-        """Record the outcome of a case; a second outcome is refused.
+        """Record the outcome of a case. A second outcome is rejected.
 
         Examples
         --------

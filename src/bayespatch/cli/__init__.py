@@ -1,11 +1,11 @@
-"""The command line: each command has a module of its name; ``app`` runs them all.
+"""The command line: one module per command; ``app`` registers and runs them.
 
-``options`` says what commands take, ``shared`` what several take together, ``terminal`` and ``files`` what they give.
+``options`` defines single options, ``shared`` groups of options; ``terminal`` and ``files`` write the output.
 
-Results go to stdout, everything else to stderr. A command ends with 0; with 1 and one sentence where something is wrong
-with what it was given; with 2 where it was called in a way that it does not know; with 130 after Ctrl-C and 143 after
-SIGTERM, which both write a last checkpoint where one was asked for.
-Modules that take a while to load are imported by the commands that need them, so that help and completion are quick.
+Results go to stdout, everything else to stderr. Exit codes: 0 for success; 1, with a one-sentence message, for invalid
+input or a failed operation; 2 for a usage error; 130 after Ctrl-C and 143 after SIGTERM, both of which write a last
+checkpoint if one was requested. Modules that take a while to load are imported by the commands that need them, so that
+help and completion are quick.
 """
 
 from __future__ import annotations

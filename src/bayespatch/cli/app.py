@@ -44,7 +44,7 @@ class Group(NamedTuple):
 def new_app(
     commands: Sequence[Callable[..., object]], about: str, version: str, groups: Mapping[str, Group] | None = None
 ) -> typer.Typer:
-    """The program with its commands, in their order; a docstring's examples are shown after its options."""
+    """The program with its commands, in order. The examples of a docstring are shown after the options."""
     options = _GlobalOptions()
     app = typer.Typer(
         name="bayespatch",
@@ -82,12 +82,12 @@ def _register(app: typer.Typer, commands: Sequence[Callable[..., object]], optio
 
 
 def command_name(command: Callable[..., object]) -> str:
-    """The name of a command: that of the function, without a trailing underscore and with hyphens."""
+    """The name of a command: the function's name without a trailing underscore, with hyphens."""
     return command.__name__.rstrip("_").replace("_", "-")
 
 
 def help_of(command: Callable[..., object]) -> tuple[str, list[str]]:
-    """The help text of a command's docstring, and its examples."""
+    """The help text and the examples from a command's docstring."""
     text, _, examples = (inspect.getdoc(command) or "").partition(_EXAMPLES)
     return text, examples.splitlines()
 
@@ -179,5 +179,5 @@ def _notes() -> Iterator[None]:
 
 
 def usage_error(text: str) -> Exception:
-    """A call that makes no sense."""
+    """A usage error."""
     return typer.BadParameter(text)

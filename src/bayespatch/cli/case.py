@@ -1,4 +1,4 @@
-"""The model and the case, or the cases, that a command is about."""
+"""The model and the cases that a command works on."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Answer(Protocol):
 
 
 class Case(NamedTuple):
-    """The case that a command is about.
+    """The case that a command works on.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ def find_case(
     cases: Cases = None,
     hide_ids: HideIds = False,
 ) -> Case:
-    """The model, and the case that was named by one of --row, --id and --json-row."""
+    """The model, and the case selected with --row, --id or --json-row."""
     if sum(one is not None for one in (row, identifier, json_row)) != 1:
         raise usage_error("select the case with one of --row, --id and --json-row")
     loaded = load_model(model, cases)
@@ -94,7 +94,7 @@ def find_case(
 
 
 def check_no_times(model: Estimator, command: str) -> None:
-    """A ValueError if the model predicts a time to an event, which the command does not support."""
+    """Raise a ValueError if the model predicts a time to an event, which the command does not support."""
     from bayespatch.estimator import PatchworkSurvival
 
     if isinstance(model, PatchworkSurvival):
@@ -110,14 +110,14 @@ def decision_of(model: Estimator, threshold: str | None, cost: str | None) -> De
 
     if not isinstance(model, PatchworkClassifier):
         if threshold or cost:
-            raise ValueError("--threshold and --cost are for classes, but this model predicts a number; remove them")
+            raise ValueError("--threshold and --cost apply to classes, but this model predicts a number; remove them")
         return None
     asked = read_decision(threshold, cost, model.class_names_, model.classes_.tolist())
     return model.fitted_.decision if asked is None else asked
 
 
 def load_model(path: Path, cases: Path | None) -> Estimator:
-    """A model that has its past cases."""
+    """A model loaded with its past cases."""
     from bayespatch.estimator import load
 
     with working(f"Loading {path}"):
@@ -130,7 +130,7 @@ def load_model(path: Path, cases: Path | None) -> Estimator:
 
 
 def answer(found: Answer, json: bool, out: Path | None) -> None:
-    """Write the answer about a case to a file or to stdout: as JSON, or as text for the terminal's width."""
+    """Write the answer about a case to a file or to stdout: as JSON, or as text that fits the terminal."""
     write(as_json(found.to_dict()) if json else visible(found.to_text(width())), out)
     if out is not None:
         say(f"wrote the answer to {out}")

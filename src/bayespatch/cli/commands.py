@@ -1,4 +1,4 @@
-"""The program: its commands, in the order in which someone new meets them."""
+"""The commands of the program, in the order in which a new user needs them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from bayespatch.cli.validate import validate
 from bayespatch.cli.what_if import what_if
 from bayespatch.version import __version__
 
-ABOUT = "Bayesian Patchworks: predictions from similar past cases, with the reasons. Try 'bayespatch demo' first."
+ABOUT = "Bayesian Patchworks: predictions from similar past cases, with the reasons. Start with 'bayespatch demo'."
 
 COMMANDS = (
     demo,

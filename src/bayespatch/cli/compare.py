@@ -1,4 +1,4 @@
-"""The command that compares a patchwork with the usual methods."""
+"""The command that compares a patchwork with standard methods."""
 
 from __future__ import annotations
 

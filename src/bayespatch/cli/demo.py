@@ -1,4 +1,4 @@
-"""The command that shows what all this is about, on the bundled heart data."""
+"""The command that demonstrates the program on the bundled heart data."""
 
 from __future__ import annotations
 

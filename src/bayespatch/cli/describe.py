@@ -1,4 +1,4 @@
-"""The command that shows a table before anything is fitted."""
+"""The command that describes a table before fitting."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def _remarks(frame: DataFrame, target: str | None, columns: list[JSONObject]) ->
         remarks += [f"{name!r} is {value} in every row" for name, value in found.constant.items()]
         remarks += [f"{name!r} duplicates {other!r}" for name, other in found.copies.items()]
         remarks += [
-            f"{name!r} alone predicts {target!r} for {100 * share:.4g}% of the cases: is it known only after the "
+            f"{name!r} on its own predicts {target!r} for {100 * share:.4g}% of the cases: is it known only after the "
             f"outcome?"
             for name, share in found.leaks.items()
         ]

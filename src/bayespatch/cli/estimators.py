@@ -1,4 +1,4 @@
-"""The estimator that a command fits: its options, and fitting it in full view."""
+"""The estimator that a command fits: its options, and fitting with progress and warnings."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def estimator_settings(
     seed: Seed = 0,
     jobs: Jobs = None,
 ) -> JSONObject:
-    """The options by the names of the estimators' parameters."""
+    """The options, under the names of the estimators' parameters."""
     return {
         "categorical": tuple(categorical or ()),
         "missing": missing.value,
@@ -112,7 +112,7 @@ def fitted(
     groups: Series | None = None,
     follow_up: FollowUpColumns = None,
 ) -> E:
-    """The estimator, fitted in full view; Ctrl-C ends the command and does not shorten the run."""
+    """Fit the estimator, showing progress; Ctrl-C ends the command instead of shortening the run."""
     from bayespatch.sampling.diagnostics import MixingWarning
 
     given = {name: part for name, part in {"groups": groups, "follow_up": follow_up}.items() if part is not None}

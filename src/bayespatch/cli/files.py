@@ -1,4 +1,4 @@
-"""Files that commands write: never over another one unless asked to, and all or nothing."""
+"""Output files of commands: written atomically, and replaced only on request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from bayespatch.persistence.atomic import check_writable, replacing
 
 
 def check_new(force: bool, *paths: Path | None) -> None:
-    """Refuse a path that cannot be written to, or that is taken, before any work is done."""
+    """Reject a path that is not writable or already exists, before any work is done."""
     for path in paths:
         if path is None:
             continue
@@ -19,7 +19,7 @@ def check_new(force: bool, *paths: Path | None) -> None:
 
 
 def write(content: str | bytes, path: Path | None) -> None:
-    """To the file, once it is complete, or to stdout."""
+    """Write to the file once the content is complete, or to stdout."""
     if path is None and isinstance(content, str):
         sys.stdout.write(content if content.endswith("\n") else content + "\n")
         return

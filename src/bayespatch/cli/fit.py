@@ -1,4 +1,4 @@
-"""The command that learns from a table."""
+"""The command that trains a model on a table."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def fit(
     unless you pass --hide-ids. Protect it like the table, or write the cases to a separate file with --cases.
 
     DATA may be a table in many Parquet files: pass a folder, or a pattern in quotes. The files are read one after the
-    other, or by the workers at --scheduler. With more than 100,000 rows, all rows vote from files in a folder beside
-    the model.
+    other, or by the workers at --scheduler. With more than 100,000 rows, the rows are stored in a folder next to the
+    model, and all of them vote.
 
     Examples
     --------

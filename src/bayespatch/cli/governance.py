@@ -1,4 +1,4 @@
-"""The command that writes the documents around a model: model card, risk analysis, checklist, change log."""
+"""The command that writes governance documents: model card, risk analysis, checklist, change log."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def governance(
 
     Examples
     --------
-    $ bayespatch governance model.bpatch --out governance --intended-use 'Triage in our clinic, beside a physician.'
+    $ bayespatch governance model.bpatch --out governance --intended-use 'Triage, together with a physician.'
     $ bayespatch governance model.bpatch --out governance --casebase clinic.db --force
     """
     from bayespatch.report.governance import DOCUMENTS, governance_pack

@@ -1,4 +1,4 @@
-"""The command that says what is in a model file."""
+"""The command that describes a model file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands take: each option described once, whichever commands have it."""
+"""Command-line options, each defined once for all commands that have it."""
 
 from __future__ import annotations
 
@@ -227,7 +227,8 @@ Categorical = Annotated[
 MissingRule = Annotated[
     Missing,
     typer.Option(
-        help="Missing values: a separate value (category), not compared (ignore), by evidence (auto), refused (error).",
+        help="Missing values: a separate value (category), not compared (ignore), chosen by evidence (auto), "
+        "rejected (error).",
         rich_help_panel=_TABLE,
     ),
 ]
@@ -239,7 +240,8 @@ ModelOption = Annotated[
     Model,
     typer.Option(
         "--model",
-        help="Influence of a neighbor: equal (I), by the number of features that matter (II), free (III).",
+        help="Influence of a neighbor: equal (I), by the number of features that matter (II), separate for each "
+        "neighbor (III).",
         rich_help_panel=_MODEL,
     ),
 ]
@@ -254,7 +256,7 @@ HyperRule = Annotated[
     Hyper,
     typer.Option(
         "--hyper",
-        help="The model's constants: learned from the table (auto), the usual ones (default), or the paper's.",
+        help="The model's constants: learned from the table (auto), standard values (default), or the paper's (paper).",
         rich_help_panel=_MODEL,
     ),
 ]
@@ -291,7 +293,7 @@ Checkpoint = Annotated[
     Path | None,
     typer.Option(
         metavar="FOLDER",
-        help="Folder for the state of the run. After a kill, the same command continues from it. "
+        help="Folder for the state of the run. If the run is interrupted, the same command continues from it. "
         "Delete it once the model is written.",
         rich_help_panel=_RUN,
     ),
@@ -300,12 +302,10 @@ Folds = Annotated[int, typer.Option(help="Folds of the cross-validation.", rich_
 
 Cases = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE", help="The file of the past cases, if it is separate from the model.", show_default=False
-    ),
+    typer.Option(metavar="FILE", help="The file with the past cases, if separate from the model.", show_default=False),
 ]
 Level = Annotated[float, typer.Option(help="Probability of the intervals, between 0 and 1.")]
-Top = Annotated[int, typer.Option(help="How many neighbors to show.", min=1)]
+Top = Annotated[int, typer.Option(help="Number of neighbors to show.", min=1)]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files.", rich_help_panel=_OUTPUT)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document for programs.", rich_help_panel=_OUTPUT)]
 
@@ -328,7 +328,7 @@ FileOrFolderOut = Annotated[
     ),
 ]
 
-Intervals = Annotated[bool, typer.Option("--intervals", help="Add intervals of the predictions.")]
+Intervals = Annotated[bool, typer.Option("--intervals", help="Add prediction intervals.")]
 Abstain = Annotated[
     bool,
     typer.Option(
@@ -386,9 +386,7 @@ Change = Annotated[
         help="A feature that may change; may be repeated. By default all.",
     ),
 ]
-MostChanges = Annotated[
-    int, typer.Option("--most", help="The largest number of features that may change together.", min=1)
-]
+MostChanges = Annotated[int, typer.Option("--most", help="Maximum number of features that may change together.", min=1)]
 Wanted = Annotated[str | None, typer.Option("--to", metavar="CLASS", help="The class to reach; by default any other.")]
 MaybeTarget = Annotated[
     str | None, typer.Option("--target", help="The column to predict, if already known.", show_default=False)

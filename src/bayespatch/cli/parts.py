@@ -1,4 +1,4 @@
-"""Predictions, or a worklist, of a table that lies in many Parquet files: Parquet files in one folder."""
+"""Predictions, or a worklist, for a table in many Parquet files: Parquet files in one folder."""
 
 from __future__ import annotations
 
@@ -77,8 +77,8 @@ def predict_files(
 ) -> int:
     """Predict the cases of all files, in this process or on the workers at `scheduler`; returns their number.
 
-    The folder appears once all files are complete. A case is identified by its identifier, or by file and row. In each
-    part of a worklist, the highest risk comes first.
+    The folder appears once all files are complete. A case is identified by its identifier, or by file and row. Each
+    part of a worklist is sorted by risk, highest first.
     """
     from bayespatch.explain.guards import OutOfRangeWarning
     from bayespatch.predict import UnseenValueWarning

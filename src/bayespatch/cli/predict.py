@@ -59,18 +59,18 @@ def predict(
 ) -> None:
     """Predict the cases of a table. Columns that are not in the model are ignored.
 
-    With --abstain, cases without adequate precedent (5% of the past cases or fewer are as unusual) get no prediction:
+    With --abstain, cases without adequate precedent (at most 5% of the past cases are as unusual) get no prediction:
     empty cells, or null in JSON. Their number is printed on stderr.
 
-    With --worklist, each case has its interval, both opinions, the closest past case, warnings and the reasons why it
-    deserves attention. The list starts with the highest risk relative to the base rate.
+    With --worklist, each case is listed with its interval, both opinions, the closest past case, warnings and the
+    reasons why it deserves attention. The case with the highest risk relative to the base rate comes first.
 
     With --threshold or --cost, on the command line or in the data dictionary of fit, each case is flagged or not. A
     case is undecided if the interval of its probability includes the threshold; without a threshold, if the interval of
     the predicted class includes the probability of another class.
 
     DATA may be a table in many Parquet files: pass a folder, or a pattern in quotes. The files are predicted one after
-    the other, or by the workers at --scheduler. --out is then a folder of Parquet files, which appears once all are
+    the other, or by the workers at --scheduler. --out is then a folder of Parquet files, which is created once all are
     complete.
 
     Examples
@@ -129,7 +129,7 @@ def predict(
         document = {"model": str(model), "level": level, "worklist": listed} if json else None
         _deliver(document, lambda: as_csv([flat_line(one) for one in listed], named=id_column, raw=raw), out)
         if out is not None:
-            say(f"{len(listed)} cases are in {out}, the highest risk first")
+            say(f"{len(listed)} cases are in {out}, highest risk first")
         return
     with working(f"Predicting {len(X)} cases"):
         found = predictions(

@@ -29,7 +29,7 @@ def predictions(
     abstain: bool = False,
     decision: Decision | None = None,
 ) -> list[JSONObject]:
-    """A record for each row, ready for JSON; its keys are those of an explanation's "prediction".
+    """A JSON-ready record for each row, with the keys of an explanation's "prediction".
 
     If the model abstains, all values of the record are None. With a decision, "called" is the name of its class if that
     is flagged, otherwise empty; "undecided" states whether the interval of its probability includes the threshold.
@@ -130,7 +130,7 @@ def _empty(value: object) -> object:
 
 
 def as_csv(found: Sequence[JSONObject], named: str | None = None, raw: bool = False) -> str:
-    """The records as lines; a column of identifiers keeps its name.
+    """The records as CSV rows; a column of identifiers keeps its name.
 
     Text that a spreadsheet would run as a formula is prefixed with an apostrophe, and invisible characters are escaped,
     unless `raw`.
@@ -161,7 +161,7 @@ def _cell(text: str) -> str:
 
 
 def flat(one: JSONObject) -> Iterator[tuple[str, object]]:
-    """A record as the cells of a line: names and values."""
+    """A record as the cells of a CSV row: names and values."""
     for name, value in one.items():
         if name == "class":
             yield "predicted", value

@@ -26,7 +26,7 @@ def report(
 
     Examples
     --------
-    $ bayespatch report model.bpatch --out model.html --intended-use 'Triage in our clinic, beside a physician.'
+    $ bayespatch report model.bpatch --out model.html --intended-use 'Triage, together with a physician.'
     """
     from bayespatch.estimator import PatchworkClassifier
     from bayespatch.report import model_report

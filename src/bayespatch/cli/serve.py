@@ -18,7 +18,7 @@ except ImportError as error:
 _WHERE, _WHO, _LIMITS = "Network", "Access", "Limits"
 Base = Annotated[
     str | None,
-    typer.Option("--casebase", metavar="URL", help="The case base; without it, the bundled heart data is shown."),
+    typer.Option("--casebase", metavar="URL", help="The case base. By default, the bundled heart data are shown."),
 ]
 Host = Annotated[str, typer.Option("--host", help="The address.", rich_help_panel=_WHERE)]
 Port = Annotated[int, typer.Option("--port", help="The port.", min=1, max=65535, rich_help_panel=_WHERE)]
@@ -49,7 +49,10 @@ RequireSecondFactor = Annotated[
 SingleSignOn = Annotated[
     Path | None,
     typer.Option(
-        "--single-sign-on", metavar="FILE", help="OpenID provider for sign-in (TOML file).", rich_help_panel=_WHO
+        "--single-sign-on",
+        metavar="FILE",
+        help="Settings of the OpenID provider for sign-in (TOML file).",
+        rich_help_panel=_WHO,
     ),
 ]
 RecordSystems = Annotated[

@@ -1,4 +1,4 @@
-"""Options that several commands have in common, written once, and how a JSON object is read from one."""
+"""Options that several commands share, and the parser of options with a JSON object."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _parameters(function: Callable[..., object]) -> dict[str, inspect.Parameter]
 
 
 def json_object(text: str, option: str) -> JSONObject:
-    """The JSON object that an option was given."""
+    """Parse the JSON object passed to an option."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:

@@ -1,4 +1,4 @@
-"""The table that a command learns from: read, looked at, and called by its dictionary."""
+"""The table that a command trains on: reading it, checking it, and applying the data dictionary."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class TableOptions(NamedTuple):
 
 
 class Learned(NamedTuple):
-    """A table to learn from, its columns of numbers that name categories, and its follow-up columns by kind."""
+    """A training table, its columns of numeric category codes, and its follow-up columns by kind."""
 
     table: Training
     categorical: tuple[str, ...]
@@ -104,7 +104,7 @@ def table_options(
     dictionary: DictionaryFile = None,
     regression: Regression = False,
 ) -> TableOptions:
-    """The options about a table to learn from."""
+    """The options for a training table."""
     if (time is None) != (event is None):
         raise usage_error(
             "--time and --event go together: how long a case was followed, and whether the event happened"
@@ -137,7 +137,7 @@ def table_options(
 
 
 def read_training(options: TableOptions) -> Learned:
-    """Read the table, with notes on useless columns; columns that may be identifiers are refused."""
+    """Read the table. Print notes on uninformative columns; reject columns that may be identifiers."""
     data = options.data
     dictionary = _dictionary(options)
     texts = [name for name in (options.id_column, options.group) if name]
@@ -176,9 +176,9 @@ def chosen_rows(frame: DataFrame, date: str | None, since: str | None, until: st
 def read_training_files(
     options: TableOptions, files: Sequence[str], *, categorical: Sequence[str], seed: int, scheduler: str | None
 ) -> tuple[Learned, Sample]:
-    """A table that lies in many files: a sample of its rows, looked at as `read_training` does."""
+    """A table in many files: a sample of its rows, checked like in `read_training`."""
     if options.event:
-        raise ValueError(f"--time is for one table, and {options.data!r} names many files; leave it out")
+        raise ValueError(f"--time works with one table, but {options.data!r} names several files; remove it")
     if options.follow_up:
         raise ValueError(f"--follow-up works with one table, but {options.data!r} names several files; remove it")
     single = {
@@ -243,7 +243,7 @@ def _follow_up(options: TableOptions, dictionary: Dictionary | None, columns: Se
         kinds[name] = (how, event) if event else (kind or None)
     events = {kind[1] for kind in kinds.values() if isinstance(kind, tuple)}
     if options.target in {*kinds, *events}:
-        raise ValueError(f"--target {options.target!r} is also named by --follow-up; name another column there")
+        raise ValueError(f"column {options.target!r} is both --target and --follow-up; remove it from one of them")
     from bayespatch.follow_up import columns_of, follow_up_roles  # slow to import
 
     roles = follow_up_roles(kinds)
@@ -310,8 +310,8 @@ def _looked_at(table: Training, options: TableOptions, follow_up: dict[str, Kind
     for name, share in found.leaks.items():
         how = f"{100 * share:.4g}% of the cases" if not options.regression else f"a correlation of {share:.4f}"
         say(
-            f"note: column {name!r} alone predicts {options.target!r} ({how}): is it known only after the "
-            f"outcome? If so, remove it with --drop"
+            f"note: column {name!r} predicts {options.target!r} on its own ({how}): is it known only after the "
+            "outcome? If so, remove it with --drop"
         )
     return table
 

@@ -1,4 +1,4 @@
-"""What people and programs read: notes and progress on stderr, results on stdout."""
+"""Output: notes and progress on stderr, results on stdout."""
 
 from __future__ import annotations
 
@@ -32,30 +32,30 @@ def visible(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """A line for the person at the terminal."""
+    """Print a note on stderr."""
     if sys.stderr is not None:
         print(visible(text), file=sys.stderr, flush=True)
 
 
 def width() -> int:
-    """Columns of the terminal, with a minimum for tables; many if the output is not a terminal."""
+    """The width of the terminal, with a minimum for tables; large if the output is not a terminal."""
     return max(NARROWEST, shutil.get_terminal_size((120, 24)).columns)
 
 
 def as_json(document: object) -> str:
-    """A document for programs, which a person may look at."""
+    """Print a JSON document, readable for people too."""
     text = json.dumps(document, default=asdict, indent=2, ensure_ascii=False, allow_nan=False)
     return _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1].replace("\x7f", r"\u007f"), text)
 
 
 def show(document: object, as_document: bool, text: str) -> None:
-    """The result of a command, for a program or for a person."""
+    """Print the result of a command, as JSON or as text."""
     print(as_json(document) if as_document else visible(text))
 
 
 @contextmanager
 def working(text: str) -> Iterator[None]:
-    """Show what is being done, with a spinner on a terminal."""
+    """Show the current step, with a spinner on a terminal."""
     if not sys.stderr.isatty():
         say(f"{text} ...")
         yield

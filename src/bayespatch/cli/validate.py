@@ -49,11 +49,11 @@ def validate(
     force: Force = False,
     json: Json = False,
 ) -> None:
-    """Validate a model on new cases with known outcomes: from another place, or from a later time.
+    """Validate a model on new cases with known outcomes: from another hospital, or from a later period.
 
     Reports discrimination and calibration with 95% intervals, drift between the past cases and the new ones, and
-    performance by subgroup and, with --date, by period; with --threshold or --cost also the effects of flagging a
-    class. For a temporal validation, fit with --until and validate with --since.
+    performance by subgroup and, with --date, by period; with --threshold or --cost, it also reports the effects of
+    flagging a class. For a temporal validation, fit with --until and validate with --since.
 
     Examples
     --------
@@ -77,7 +77,7 @@ def validate(
     frame = chosen_rows(frame, date, since, until)
     known = frame[named].notna()
     if not known.all():
-        say(f"note: {int((~known).sum())} rows without {named!r} are left out")
+        say(f"note: {int((~known).sum())} rows without {named!r} were dropped")
         frame = frame[known].reset_index(drop=True)
     periods = None if date is None else dates_of(frame[date]).dt.strftime(_FORMATS[every]).tolist()
     X = features_of(frame, loaded.schema_.names)

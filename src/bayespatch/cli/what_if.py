@@ -1,4 +1,4 @@
-"""The command that asks what the model would say if some values were others."""
+"""The command that predicts a case with different values."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def what_if(
 ) -> None:
     """Show what the model would predict if some values of a case were different.
 
-    The result describes past cases with such values, not the effect of a treatment.
+    The result describes past cases with these values, not the effect of a treatment.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Predictions for a worklist: one line a case, the highest risk relative to the base rate first."""
+"""Predictions for a worklist: one line per case, sorted by risk relative to the base rate."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def worklist_of(
     decision: Decision | None = None,
     tell: Callable[[int, int, str], object] = lambda done, total, what: None,
 ) -> list[JSONObject]:
-    """A record for each row, ready for JSON, the highest risk relative to the base rate first.
+    """A JSON-ready record for each row, sorted by risk relative to the base rate, highest first.
 
-    The risk is that of the class of the decision, or the last one of two; of more classes without a decision it is that
-    of the class whose probability is the largest multiple of its base rate.
+    The risk refers to the class of the decision, or to the last of two classes. With more classes and no decision, it
+    refers to the class whose probability is the largest multiple of its base rate.
     """
     from bayespatch.estimator import PatchworkClassifier
 
@@ -113,7 +113,7 @@ def _reasons(percentile: float | None, apart: float, is_warned: bool, is_undecid
 
 
 def flat_line(line: JSONObject) -> JSONObject:
-    """A record as the cells of a line of CSV."""
+    """A record as the cells of a CSV row."""
     both, risk, closest = line["opinions"] or {}, line["risk"], line["closest"]
     who: JSONObject = {name: line[name] for name in ("id", "row") if name in line}
     called = {} if risk["called"] is None else {"called": "yes" if risk["called"] else "no"}

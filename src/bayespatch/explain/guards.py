@@ -186,6 +186,9 @@ def guard_rare(counts: dict[str, int], absent: Sequence[str] = ()) -> list[Guard
     if absent:
         named = ", ".join(absent[:MOST_NAMED]) + (f" (+{len(absent) - MOST_NAMED})" * (len(absent) > MOST_NAMED))
         found.append(
-            Guard("absent", f"No past case that may vote had {named}, so only base rates and risk factors count.")
+            Guard(
+                "absent",
+                f"No past case that can vote had {named}, so the answer rests on base rates and risk factors alone.",
+            )
         )
     return found

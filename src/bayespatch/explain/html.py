@@ -33,7 +33,7 @@ def answer(why: JSONMapping, *, case_link: str = "", date: str = "") -> str:
     why : dict
         From `Explanation.to_dict`.
     case_link : str
-        Start of an address to which the number of a past case is added; past cases are then links.
+        Prefix of a URL to which the number of a past case is appended; if given, past cases are links.
     date : str
         When the answer was given.
     """

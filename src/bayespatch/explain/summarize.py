@@ -107,8 +107,8 @@ def _constants(hyper: Hyperparameters) -> JSONObject:
 def _how_found(fitted: Fitted, info: EstimatorInfo) -> str:
     if fitted.tuning is not None:
         return (
-            f"found from the training data alone, by the leave-one-out log score of past cases; "
-            f"{len(fitted.tuning.trials)} settings were tried, and numbers are compared by: {fitted.tuning.coding}"
+            f"chosen on the training data by the leave-one-out log score of past cases; {len(fitted.tuning.trials)} "
+            f"settings were tried, and numbers are compared by: {fitted.tuning.coding}"
         )
     if isinstance(info.hyper, Hyperparameters):
         return "given by the user"

@@ -1,4 +1,4 @@
-"""Pages about a case and about a model: one HTML file each, which needs no network and no other file.
+"""Self-contained HTML pages about a case and about a model.
 
 Examples
 --------

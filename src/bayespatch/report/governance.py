@@ -1,6 +1,6 @@
-"""Documents around a fitted model that a hospital's committees ask for, as Markdown files to complete and approve.
+"""Governance documents about a fitted model, as Markdown files to complete and approve.
 
-What the software knows is filled in from the overview of the model. What only its owner knows is marked "To complete".
+Known information is filled in from the overview of the model. Everything else is marked "To complete".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DOCUMENTS = ("model-card", "intended-use", "risk-analysis", "tripod-ai", "regula
 MISSING = {
     "category": "Missing values count as a separate value.",
     "ignore": "Missing values are not compared.",
-    "error": "Missing values are refused.",
+    "error": "Missing values are rejected.",
 }
 FEW = 50  # past cases of a subgroup; its scores are too uncertain below
 
@@ -43,7 +43,7 @@ def governance_pack(
     folder : path
         It is created if it is missing.
     intended_use : str, optional
-        One or two sentences: for whom and for what the model is meant.
+        One or two sentences: which patients and which decisions the model is intended for.
     sha256 : str, optional
         Checksum of the model file.
     history : sequence of dicts, optional

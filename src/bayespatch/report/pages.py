@@ -28,7 +28,7 @@ class HasOverview(Protocol):
     """A fitted estimator."""
 
     def overview(self) -> Overview:
-        """What the model has learned as a whole."""
+        """The overview of the model."""
 
 
 def case_report(explanation: Explanation | JSONMapping, path: Path, *, overwrite: bool = False) -> None:
@@ -37,7 +37,7 @@ def case_report(explanation: Explanation | JSONMapping, path: Path, *, overwrite
     Parameters
     ----------
     explanation : Explanation or dict
-        From `clf.explain`, or what its `to_dict` has returned.
+        From `clf.explain`, or the result of its `to_dict`.
     path : path
         Of the HTML file.
     overwrite : bool
@@ -56,7 +56,7 @@ def model_report(model: HasOverview, path: Path, *, intended_use: str = "", over
     path : path
         Of the HTML file.
     intended_use : str, optional
-        For whom and for what the model is meant; without it, the page says that it is not specified.
+        Which patients and which decisions the model is intended for; if omitted, the page says "not specified".
     overwrite : bool
         Whether to replace an existing file.
     """
@@ -74,9 +74,9 @@ def _check_free(path: Path, overwrite: bool) -> None:
 
 
 def case_page(explanation: Explanation | JSONMapping, counterfactual: JSONMapping | None = None) -> str:
-    """The page about a case, as HTML; with what would have to change for another prediction, where that is given.
+    """The page about a case, as HTML, optionally with a counterfactual.
 
-    `counterfactual` is what `Counterfactual.to_dict` has returned.
+    `counterfactual` is the result of `Counterfactual.to_dict`.
     """
     why = _data(explanation)
     return _page("case.html", why=why, answer=case_body(why), counterfactual=counterfactual)
@@ -89,15 +89,15 @@ def survival_page(explanation: SurvivalExplanation) -> str:
 
 
 def case_body(explanation: Explanation | JSONMapping, *, case_link: str = "", date: str = "") -> str:
-    """The answer about a case, without the page around it: for your own page.
+    """The answer about a case as an HTML fragment for your own page.
 
-    It has no style attributes and no scripts; `style` and `script` go with it.
+    The fragment has no style attributes and no scripts; use it with `style` and `script`.
 
     Parameters
     ----------
     explanation : Explanation or dict
     case_link : str
-        Start of an address to which the number of a past case is added; past cases are then links.
+        Prefix of a URL to which the number of a past case is appended; if given, past cases are links.
     date : str
         When the answer was given; today by default.
     """
@@ -105,7 +105,7 @@ def case_body(explanation: Explanation | JSONMapping, *, case_link: str = "", da
 
 
 def model_body(overview: Overview | JSONMapping, *, case_link: str = "", intended_use: str = "") -> str:
-    """What stands on the page about a model, without the page around it; as `case_body`."""
+    """The content of the page about a model as an HTML fragment, like `case_body`."""
     return _body("model_body.html", model=_overview(overview), case_link=case_link, intended_use=intended_use)
 
 
@@ -115,7 +115,7 @@ def model_page(overview: Overview | JSONMapping, *, intended_use: str = "") -> s
 
 
 def validation_report(validation: JSONMapping, path: Path, *, overwrite: bool = False) -> None:
-    """Write the page about a validation, from what `Validation.to_dict` has returned."""
+    """Write the page about a validation, from the result of `Validation.to_dict`."""
     _check_free(path, overwrite)
     _write(path, validation_page(validation))
 
@@ -131,7 +131,7 @@ def style() -> str:
 
 
 def script() -> str:
-    """The script of the pages: it unfolds details for print. Everything can be read without it."""
+    """The script of the pages, which expands details for printing. The pages work without it."""
     return _read("page.js")
 
 
@@ -180,7 +180,7 @@ def _write(path: Path, page: str) -> None:
 
 @cache
 def templates() -> Environment:
-    """The templates of the pages and of the answer, with the words and filters that they use."""
+    """The templates of the pages and of the answer, with their helper functions and filters."""
     answer = html.environment()
     from jinja2 import ChoiceLoader, PackageLoader
 

@@ -113,7 +113,7 @@ class Ask:
         if password:
             if await verify_password(self.service, self.request, self.by, password) is not None:
                 return None
-            problem = gettext("This is not your password.")
+            problem = gettext("The password is wrong.")
         fields = [(name, value) for name, value in self.form.multi_items() if name != "own_password"]
         return self.page("confirm.html", 422, what=what, fields=fields, problem=problem, provider=False)
 
@@ -179,7 +179,7 @@ async def verify_password(
     for throttle, key in ((service.by_address, where), (service.by_name, who)):
         wait = throttle.begin(key)
         if wait:
-            raise Refusal(429, f"Too many failed attempts; wait {wait} seconds.", {"Retry-After": str(wait)})
+            raise Refusal(429, f"Too many failed attempts. Wait {wait} seconds.", {"Retry-After": str(wait)})
     person = await service.hashing.run(passwords.verified, service.base.people, name, password)
     if person is not None and code is not None and not await service.do(passed, service.base.people, person, code):
         person = None
@@ -211,20 +211,20 @@ def page_route(path: str, methods: str, endpoint: Endpoint, role: str | None) ->
                 if request.method == "GET":
                     query = f"?{request.url.query}" if request.url.query else ""
                     return ask.go(f"/sign-in?next={rendering.quoted(request.url.path + query)}")
-                raise Refusal(401, "The session has ended; sign in, and do it again.")
+                raise Refusal(401, "The session has ended. Sign in and try again.")
             wait = service.rate.wait(person.name)
             if wait:
-                raise Refusal(429, "Too many requests; wait a moment.", {"Retry-After": str(wait)})
+                raise Refusal(429, "Too many requests. Wait a moment.", {"Retry-After": str(wait)})
             if not person.may(role):
-                raise Refusal(403, f"This is for a {role}; you are a {person.role}.")
+                raise Refusal(403, f"This requires the role {role}; you are a {person.role}.")
             if path not in WITHOUT_FACTOR and await _lacks_factor(service, person, session):
                 if request.method == "GET":
                     return ask.go("/account")
-                raise Refusal(403, "Set up a second factor first: click on your name.")
+                raise Refusal(403, "Set up a second factor first: click your name.")
         if request.method == "POST":
             ask.form = await read_form(service, request)
             if role is not None and not hmac.compare_digest(str(ask.form.get("csrf", "")).encode(), ask.csrf.encode()):
-                raise Refusal(403, "This form is too old, or came from elsewhere; load the page again.")
+                raise Refusal(403, "This form has expired or was not sent from this page. Reload the page.")
         try:
             return await endpoint(ask)
         except Exception as error:

@@ -120,7 +120,7 @@ async def static(request: Request) -> Response:
     request.state.route = "/static"
     found = rendering.static_files().get(request.path_params["name"])
     if found is None or request.url.path != rendering.static_address(request.path_params["name"]):
-        raise Refusal(404, "There is no such file.")
+        raise Refusal(404, "File not found.")
     return Response(found[0], media_type=found[1], headers={"Cache-Control": "public, max-age=31536000, immutable"})
 
 
@@ -129,7 +129,7 @@ async def security_contact(request: Request) -> Response:
     request.state.route = "/.well-known/security.txt"
     contact = request.app.state.service.settings.security_contact
     if not contact:
-        raise Refusal(404, "There is nothing at this address.")
+        raise Refusal(404, "There is no page at this address.")
     expires = (datetime.now(UTC) + timedelta(days=180)).strftime("%Y-%m-%dT00:00:00Z")
     return PlainTextResponse(f"Contact: {contact}\nExpires: {expires}\nPreferred-Languages: en\n")
 

@@ -118,7 +118,7 @@ async def call(service: Service, systems: RecordSystems, client: Client, request
     request.state.who = by
     wait = service.rate.wait(f"hook {by}")
     if wait:
-        raise Refusal(429, "Too many requests; wait a moment.", {"Retry-After": str(wait)})
+        raise Refusal(429, "Too many requests. Wait a moment.", {"Retry-After": str(wait)})
     return JSONResponse({"cards": await service.queue.run(_cards, service, systems, called, by)})
 
 
@@ -126,7 +126,7 @@ async def feedback(service: Service, systems: RecordSystems, client: Client, req
     """Cards were accepted or overridden: decisions about their consultations."""
     wait = service.rate.wait(f"feedback {client.name}")
     if wait:
-        raise Refusal(429, "Too many requests; wait a moment.", {"Retry-After": str(wait)})
+        raise Refusal(429, "Too many requests. Wait a moment.", {"Retry-After": str(wait)})
     report = await service.do(_read, Report, await request.body())
     await service.do(_record, service, systems, client, report)
     return JSONResponse({})

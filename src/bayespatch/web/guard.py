@@ -86,7 +86,7 @@ class Guard:
                 frames = traceback.extract_tb(error.__traceback__)[-6:]
                 where = " < ".join(f"{frame.filename}:{frame.lineno} {frame.name}" for frame in reversed(frames))
                 log.error("%s %s at %s", number, type(error).__name__, where)
-                found = Refusal(500, f"Something went wrong here. It is in the log under the number {number}.")
+                found = Refusal(500, f"Something went wrong. See the log entry with the number {number}.")
             if not status:
                 await respond(scope, found)(scope, receive, answering)
         finally:
@@ -122,9 +122,9 @@ class Guard:
         headers = Headers(scope=scope)
         host = headers.get("host", "").lower()
         if host_name(host) not in self.settings.names:
-            return Refusal(400, "This server is not known by that name; allow it with --name.")
+            return Refusal(400, "This host name is not allowed; allow it with --name.")
         if _TOO_LARGE.search(scope["path"]):
-            return Refusal(404, "There is nothing at this address.")
+            return Refusal(404, "There is no page at this address.")
         if scope["method"] in SAFE:
             return None
         most = self._most_bytes(scope)
@@ -134,12 +134,12 @@ class Guard:
             "same-site",
         )
         if foreign and not self._page_of_record_system(scope):
-            return Refusal(403, "This was sent from another site, and is refused.")
+            return Refusal(403, "Requests from other sites are rejected.")
         if not is_utf8(";".join(headers.getlist("content-type"))):
             return Refusal(415, "Send text in UTF-8.")
         length = headers.get("content-length")
         if length is not None and (not length.isdecimal() or len(length) > 12 or int(length) > most):
-            return Refusal(413, f"A request has at most {most} bytes.")
+            return Refusal(413, f"Requests may have at most {most} bytes.")
         return None
 
     def _most_bytes(self, scope: Scope) -> int:
@@ -165,11 +165,11 @@ class Guard:
                 async with asyncio.timeout(max(0.0, end - time.monotonic())):
                     message = await receive()
             except TimeoutError:
-                raise Refusal(408, "The request did not arrive in time.", {"Connection": "close"}) from None
+                raise Refusal(408, "The request took too long to arrive.", {"Connection": "close"}) from None
             n_bytes += len(message.get("body", b""))
             whole = not message.get("more_body", False)
             if n_bytes > most:
-                raise Refusal(413, f"A request has at most {most} bytes.", {"Connection": "close"})
+                raise Refusal(413, f"Requests may have at most {most} bytes.", {"Connection": "close"})
             return message
 
         return receiving

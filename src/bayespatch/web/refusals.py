@@ -34,7 +34,7 @@ _TITLES = {
     503: to_translate("Not available at the moment"),
 }
 _PLAIN = {
-    404: to_translate("There is nothing at this address."),
+    404: to_translate("There is no page at this address."),
     405: to_translate("This is not possible at this address."),
 }
 
@@ -63,9 +63,9 @@ def refusal_of(error: Exception) -> Refusal | None:
         return error
     later = {"Retry-After": str(RETRY)}
     if isinstance(error, BusyError):
-        return Refusal(503, "Too many questions at once; nothing was done, ask again in a moment.", later)
+        return Refusal(503, "The server is busy and did nothing. Try again in a moment.", later)
     if isinstance(error, LateError | TimeoutError):
-        return Refusal(503, "This took too long and was given up; ask again in a moment.", later)
+        return Refusal(503, "This took too long and was stopped. Try again in a moment.", later)
     if isinstance(error, DatabaseError):
         log.error("database: %s", error.cause)
         return Refusal(503, sentence(Exception(error.public)), later)

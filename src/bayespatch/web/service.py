@@ -221,7 +221,7 @@ class Service:
         with self._lock:
             refit = self.refit
         if refit is None or not refit.running:
-            raise NotFoundError("no refit is running that this server has begun")
+            raise NotFoundError("this server has not started the running refit, or none is running")
         refit.cancel()
         with self._lock:
             self.refit, self.refit_result = None, to_translate("The refit was canceled; nothing has changed.")
@@ -232,7 +232,9 @@ class Service:
             if self.refit is not None and not self.refit.running:
                 try:
                     version = self.refit.wait()
-                    self.refit_result = f"Version {version} is ready; compare it, and promote it to use it."
+                    self.refit_result = (
+                        f"Version {version} is ready. Compare it with the active version, then promote it to use it."
+                    )
                 except CaseBaseError as error:
                     self.refit_result = f"The last refit failed: {error}"
                 self.refit = None

@@ -72,7 +72,7 @@ def check_state(person: Person, state: str | None) -> str | None:
     if sees_all(person):
         return state
     if state not in (None, PAST):
-        raise Refusal(403, "You may see past cases only.")
+        raise Refusal(403, "You are only allowed to see past cases.")
     return PAST
 
 

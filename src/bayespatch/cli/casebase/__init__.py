@@ -1,4 +1,4 @@
-"""Commands that look after a case base: ``bayespatch casebase ...``."""
+"""Commands for a case base: ``bayespatch casebase ...``."""
 
 from __future__ import annotations
 

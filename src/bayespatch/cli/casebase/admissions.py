@@ -37,18 +37,20 @@ class _Source:
     delimiter: str | None
 
     def check(self) -> None:
-        """Refuse options that do not go together."""
+        """Reject options that cannot be combined."""
         table_options = (self.id_column, self.group_column, self.query, self.delimiter)
         if self.mapping is None and self.id_column is None:
-            raise usage_error("pass --id, the column that names the admission, or --mapping for health records")
+            raise usage_error("pass --id, the column that identifies the admission, or --mapping for health records")
         if self.mapping is not None and any(table_options):
-            raise usage_error("--mapping names the admissions itself; leave out --id, --group, --query and --delimiter")
+            raise usage_error(
+                "--mapping already identifies the admissions; remove --id, --group, --query and --delimiter"
+            )
         if self.since is not None and self.mapping is None:
             raise usage_error("--since is for health records (--mapping); select the day in --query instead")
         self.day()
 
     def day(self) -> date | None:
-        """The first day of admissions; today moves on with the calendar."""
+        """The first day of admissions; "today" is evaluated at each run."""
         if self.since in (None, TODAY):
             return None if self.since is None else date.today()
         try:
@@ -57,7 +59,7 @@ class _Source:
             raise usage_error(f"--since {self.since!r} is not a day; pass one such as 2024-12-31, or today") from None
 
     def read(self, definition: Definition) -> tuple[list[Admission], list[str]]:
-        """The admissions, and messages about those that are refused."""
+        """The admissions, and messages about the rejected ones."""
         from bayespatch.casebase.retrieve import read_described
         from bayespatch.casebase.scoring import read_admissions
         from bayespatch.source.frame import EmptyTableError
@@ -105,7 +107,7 @@ def score(
     every: Minutes = None,
     json: Json = False,
 ) -> None:
-    """Score admissions and put them on the worklist, all in one transaction; exit code 1 if some were refused.
+    """Score admissions and put them on the worklist, all in one transaction; exit code 1 if some were rejected.
 
     An admission is scored again only if its values or the model changed; repeating the command changes nothing.
 

@@ -55,7 +55,8 @@ def log(
 def verify(base: Base, head: Head = None, folder: Folder = None, json: Json = False) -> None:
     """Check the log, the cases and the models against their hashes. The exit code is 1 if anything was changed.
 
-    Note the end of the log elsewhere and pass it as --head next time, to detect even a completely rewritten log.
+    To detect even a completely rewritten log, keep a copy of the end of the log elsewhere and pass it as --head next
+    time.
 
     Examples
     --------

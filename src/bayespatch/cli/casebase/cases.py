@@ -137,7 +137,7 @@ def drift(opened: Opened, by: Person, every: Every = Period.month, json: Json = 
 
 @taking(opened=open_base, by=person)
 def monitor(opened: Opened, by: Person, window: Window = 90, json: Json = False) -> None:
-    """Check whether recent patients, outcomes and outcome lag differ from those before; exit code 1 on an alarm.
+    """Check whether recent patients, outcomes and outcome lag differ from earlier ones; exit code 1 on an alarm.
 
     Examples
     --------

@@ -76,7 +76,7 @@ def decide(
 
 @taking(opened=open_base, by=person)
 def outcome(opened: Opened, case: CaseName, outcome: Class, by: Person, json: Json = False) -> None:
-    """Record the outcome of a case; a second outcome is refused.
+    """Record the outcome of a case. A second outcome is rejected.
 
     Examples
     --------

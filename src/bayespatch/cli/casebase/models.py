@@ -97,7 +97,7 @@ def _parameters(settings: Sequence[str]) -> JSONObject:
 
 def _comparison_text(model: ModelVersion) -> str:
     """How an offered version compares with the active one."""
-    head = f"version {model.version} learned from {model.n_cases} past cases and is ready; promote it to activate it"
+    head = f"version {model.version} was trained on {model.n_cases} past cases; promote it to activate it"
     found = (model.metrics or {}).get("both")
     if found is None:
         return head

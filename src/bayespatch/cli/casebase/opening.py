@@ -1,4 +1,4 @@
-"""What every command of a case base does: open it, name who acts and which case is meant, and say what was found."""
+"""Common parts of the case base commands: opening it, identifying the person and the case, and printing results."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Person = Callable[[], str]  # `person`, likewise
 
 @contextmanager
 def open_base(base: Base, folder: Folder = None) -> Iterator[CaseBase]:
-    """A case base that is there."""
+    """An existing case base."""
     from bayespatch.casebase import CaseBase
 
     with CaseBase.open(base, create=False, folder=folder) as opened:
@@ -31,12 +31,12 @@ def person(by: By = None) -> str:
 
 
 def base_name(base: str) -> str:
-    """The name of a case base for messages; a URL may have a password."""
+    """The name of a case base for messages, without the password that a URL may contain."""
     return base.partition("://")[0] + "://..." if "://" in base and not base.startswith("sqlite") else base
 
 
 def case_of(text: str) -> int | str:
-    """A number is the number of a case; anything else is an external id. An id that is a number is quoted: "=17"."""
+    """A number is a case number; anything else is an external id. An id that is a number is quoted: "=17"."""
     if text.startswith("="):
         return text[1:]
     return int(text) if text.isascii() and text.isdecimal() else text

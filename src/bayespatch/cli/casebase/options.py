@@ -1,4 +1,4 @@
-"""What the commands of a case base take."""
+"""Options of the case base commands."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class State(StrEnum):
 
 
 class Role(StrEnum):
-    """What a person may do on the consulting page."""
+    """A user's role on the consulting page."""
 
     viewer = "viewer"
     clinician = "clinician"
@@ -53,7 +53,9 @@ AdmissionSource = Annotated[
         show_default=False,
     ),
 ]
-AdmissionId = Annotated[str | None, typer.Option("--id", metavar="COLUMN", help="The column that names the admission.")]
+AdmissionId = Annotated[
+    str | None, typer.Option("--id", metavar="COLUMN", help="The column that identifies the admission.")
+]
 SinceDay = Annotated[
     str | None,
     typer.Option("--since", metavar="DAY", help="With --mapping: only admissions since 2024-12-31, or today."),
@@ -94,7 +96,7 @@ Patient = Annotated[
     str | None,
     typer.Option("--patient", metavar="TEXT", help="The patient, whose past visits do not vote."),
 ]
-Neighbors = Annotated[int, typer.Option("--top", help="How many neighbors to show.", min=1)]
+Neighbors = Annotated[int, typer.Option("--top", help="Number of neighbors to show.", min=1)]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason.")]
 Code = Annotated[str, typer.Option("--code", metavar="TEXT", help="The reason, as a code.")]
 Where = Annotated[
@@ -104,13 +106,15 @@ Where = Annotated[
 StateOption = Annotated[State | None, typer.Option("--state", help="Only cases in this state.")]
 Order = Annotated[str, typer.Option("--order", metavar="COLUMN", help="The column to sort by.")]
 Descending = Annotated[bool, typer.Option("--descending", help="Sort in descending order.")]
-Offset = Annotated[int, typer.Option("--offset", help="How many to skip.", min=0)]
-Limit = Annotated[int, typer.Option("--limit", help="How many to show.", min=1, max=1000)]
+Offset = Annotated[int, typer.Option("--offset", help="Number to skip.", min=0)]
+Limit = Annotated[int, typer.Option("--limit", help="Number to show.", min=1, max=1000)]
 Parameter = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the classifier, as JSON; may be repeated."),
 ]
-Head = Annotated[str | None, typer.Option("--head", metavar="NUMBER:HASH", help="The end of the log as noted earlier.")]
+Head = Annotated[
+    str | None, typer.Option("--head", metavar="NUMBER:HASH", help="The end of the log that you recorded earlier.")
+]
 Out = Annotated[Path, typer.Argument(metavar="FILE", help="The output file.", show_default=False)]
 Backup = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.", show_default=False)]
 Target = Annotated[
@@ -118,9 +122,7 @@ Target = Annotated[
     typer.Argument(metavar="TO", help="A file that ends in .csv or .parquet, or a database's URL.", show_default=False),
 ]
 TableName = Annotated[str, typer.Option("--table", metavar="NAME", help="The new table of a database.")]
-WithoutSensitive = Annotated[
-    bool, typer.Option("--without-sensitive", help="Leave out sensitive columns and external ids.")
-]
+WithoutSensitive = Annotated[bool, typer.Option("--without-sensitive", help="Omit sensitive columns and external ids.")]
 Window = Annotated[int, typer.Option("--days", metavar="DAYS", help="Number of past days to check.", min=1, max=3650)]
 Every = Annotated[Period, typer.Option("--every", help="The period of each row.")]
 PersonName = Annotated[str, typer.Argument(metavar="NAME", help="The person.", show_default=False)]
@@ -134,7 +136,7 @@ LaterLog = Annotated[
 ]
 Days = Annotated[
     int | None,
-    typer.Option("--consultations", metavar="DAYS", help="Keep consultations of past cases this long.", min=1),
+    typer.Option("--consultations", metavar="DAYS", help="How long to keep consultations of past cases.", min=1),
 ]
 OpenDays = Annotated[
     int | None,

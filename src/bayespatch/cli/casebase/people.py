@@ -11,7 +11,7 @@ from bayespatch.cli.terminal import show
 
 @taking(opened=open_base, by=person)
 def invite(opened: Opened, name: PersonName, by: Person, role: RoleOption = Role.clinician, json: Json = False) -> None:
-    """Create a one-time link with which a user sets a password for the consulting page. It is valid for 72 hours.
+    """Create a one-time link for setting a password for the consulting page. It is valid for 72 hours.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Commands that begin a case base: init, import."""
+"""Commands that create and fill a case base: init, import."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def import_(
 ) -> None:
     """Add all cases of a table, or none on an error. Cases with an outcome become past cases, others open cases.
 
-    Exact repeats of cases are refused, unless --id distinguishes them or you pass --allow-repeats.
+    Exact repeats of cases are rejected, unless --id distinguishes them or you pass --allow-repeats.
 
     Examples
     --------

@@ -49,9 +49,9 @@ async def bearer(service: Service, request: Request, role: str = VIEWER) -> Pers
     request.state.who = person.name
     wait = service.rate.wait(f"api {person.name}")
     if wait:
-        raise Refusal(429, "Too many requests; wait a moment.", {"Retry-After": str(wait)})
+        raise Refusal(429, "Too many requests. Wait a moment.", {"Retry-After": str(wait)})
     if not person.may(role):
-        raise Refusal(403, f"This is for a {role}; the token is a {person.role}'s.")
+        raise Refusal(403, f"This requires the role {role}; the token belongs to a {person.role}.")
     return person
 
 

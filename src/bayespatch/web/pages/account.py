@@ -53,7 +53,7 @@ async def _page(
 
 def _check_sign_in(ask: Ask) -> None:
     if not ask.service.settings.sign_in:
-        raise Refusal(404, "Nobody signs in here, and there are no accounts.")
+        raise Refusal(404, "Sign-in is turned off here, so there are no accounts.")
 
 
 async def _own_password(ask: Ask) -> bool:
@@ -70,7 +70,7 @@ async def change_password(ask: Ask) -> Response:
     if problem is None and new != str(ask.form.get("again", "")):
         problem = gettext("The two new passwords differ.")
     if problem is None and not await _own_password(ask):
-        problem = gettext("This is not your password.")
+        problem = gettext("The password is wrong.")
     if problem is not None:
         return await _page(ask, 422, problem)
     kept = await ask.service.hashing.run(passwords.hashed, new)
@@ -102,7 +102,7 @@ async def change_factor(ask: Ask) -> Response:
     if action == "confirm" and not second_factor.is_secret(secret):
         raise Refusal(422, "Start setting up the second factor again.")
     if not await _own_password(ask):
-        return await _page(ask, 422, gettext("This is not your password."), secret)
+        return await _page(ask, 422, gettext("The password is wrong."), secret)
     if action == "remove":
         await ask.do(ask.base.people.remove_factor, ask.by, by=ask.by)
         return ask.go("/account")

@@ -165,7 +165,7 @@ async def retain(ask: Ask) -> Response:
 async def forget(ask: Ask) -> Response:
     """Forget a patient."""
     if ask.text("sure") != "yes":
-        raise Refusal(422, "Forgetting cannot be undone; confirm that you are sure.")
+        raise Refusal(422, "Forgetting cannot be undone. Confirm that you are sure.")
     page = await ask.unconfirmed(gettext("Forget case #{id}", id=ask.number()))
     if page is not None:
         return page

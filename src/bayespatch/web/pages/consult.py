@@ -48,7 +48,7 @@ async def show(ask: Ask) -> Response:
     if not number:
         return ask.page("consult.html", **_form(dictionary, {}, {}, {}, Names()), example=ask.service.settings.example)
     if not number.isdecimal() or len(number) > 18:
-        raise Refusal(404, "There is no such consultation.")
+        raise Refusal(404, "Consultation not found.")
     seen, _, case = await ask.do(ask.base.consultation, int(number), by=ask.by)
     said = forms.filled(dictionary, seen.values)
     names = Names(case.external_id or "" if case.state == "open" else "", case.patient or "")

@@ -80,7 +80,7 @@ async def join_form(ask: Ask) -> Response:
     _check_links(ask)
     name = await ask.do(ask.base.people.invited, ask.request.path_params["secret"])
     if name is None:
-        raise Refusal(404, "This link was used already, or is too old; ask a steward for a new one.")
+        raise Refusal(404, "This link has been used or has expired. Ask a steward for a new one.")
     return ask.page("join.html", name=name, problem="")
 
 
@@ -90,7 +90,7 @@ async def join(ask: Ask) -> Response:
     secret = ask.request.path_params["secret"]
     name = await ask.do(ask.base.people.invited, secret)
     if name is None:
-        raise Refusal(404, "This link was used already, or is too old; ask a steward for a new one.")
+        raise Refusal(404, "This link has been used or has expired. Ask a steward for a new one.")
     password = str(ask.form.get("password", ""))
     problem = passwords.complaint(password, name)
     if problem is None and password != str(ask.form.get("again", "")):
@@ -167,14 +167,14 @@ async def tokens(ask: Ask) -> Response:
 
 async def _tokens(ask: Ask, secret: str = "") -> Response:
     if not ask.service.settings.sign_in:
-        raise Refusal(404, "Nobody signs in here, and programs need no token.")
+        raise Refusal(404, "Sign-in is turned off here, so programs need no token.")
     return ask.page("tokens.html", tokens=await ask.do(ask.base.people.tokens, ask.by), secret=secret)
 
 
 async def new_token(ask: Ask) -> Response:
     """A token, shown once."""
     if not ask.service.settings.sign_in:
-        raise Refusal(404, "Nobody signs in here, and programs need no token.")
+        raise Refusal(404, "Sign-in is turned off here, so programs need no token.")
     page = await ask.unconfirmed(gettext("Create a token"))
     if page is not None:
         return page

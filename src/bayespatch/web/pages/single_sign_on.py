@@ -24,7 +24,7 @@ _UNREACHABLE = to_translate("The provider cannot be reached at the moment. Try a
 def _provider(ask: Ask) -> Provider:
     provider = ask.service.provider
     if provider is None:
-        raise Refusal(404, "There is no single sign-on here.")
+        raise Refusal(404, "Single sign-on is not set up here.")
     return provider
 
 
@@ -37,7 +37,7 @@ async def _leave(ask: Ask, onward: str, purpose: str, user: str | None = None) -
     provider = _provider(ask)
     wait = ask.service.provider_rate.wait(network_of(address_in(ask.request.scope)))
     if wait:
-        raise Refusal(429, "Too many sign-ins; wait a moment.", {"Retry-After": str(wait)})
+        raise Refusal(429, "Too many sign-ins. Wait a moment.", {"Retry-After": str(wait)})
     name = _SECURE_COOKIE if is_secure(ask.request) else _COOKIE
     browser = ask.request.cookies.get(name, "")[:100] or new_browser_secret()
     state, begun = await ask.do(ask.base.identities.begin, browser, onward, purpose, user)
@@ -71,14 +71,14 @@ async def callback(ask: Ask) -> Response:
     provider, query = _provider(ask), ask.request.query_params
     code, state, issuer = (query.get(name) for name in ("code", "state", "iss"))
     if any(len(part or "") > _MOST for part in (code, state, issuer)):
-        raise Refusal(400, "This is not the answer of a provider.")
+        raise Refusal(400, "This response is not from a provider.")
     browser = ask.request.cookies.get(_SECURE_COOKIE if is_secure(ask.request) else _COOKIE, "")[:100]
     begun = await ask.do(ask.base.identities.take, state or "", browser)
     try:
         if begun is None or begun.purpose == LAUNCH:
             raise SignInError("no sign-in with this state", "This sign-in has expired or was used before. Try again.")
         if query.get("error") or not code:
-            raise SignInError("the provider reports an error", "The provider did not let you in. Try again.")
+            raise SignInError("the provider reports an error", "The provider rejected the sign-in. Try again.")
         redirect = _redirect_address(ask)
         claims = await ask.service.asking.run(provider.claims, code, begun, redirect, issuer)
         identity, name, role = provider.person_in(claims)
@@ -124,7 +124,7 @@ async def change_link(ask: Ask) -> Response:
         return page
     if action == "unlink":
         if not may_use_password(ask.service, ask.person):
-            raise Refusal(409, "Without single sign-on you could no longer sign in.")
+            raise Refusal(409, "You could no longer sign in without single sign-on.")
         await ask.do(ask.base.identities.unlink, ask.by, by=ask.by)
         return ask.go("/sign-in")
     address, browser = await _leave(ask, "/account", LINK, ask.by)

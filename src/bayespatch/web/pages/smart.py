@@ -27,7 +27,7 @@ _UNREACHABLE = to_translate("The record system cannot be reached at the moment. 
 def _systems(ask: Ask) -> RecordSystems:
     systems = ask.service.record_systems
     if systems is None or not systems.servers:
-        raise Refusal(404, "This page cannot be opened from a record system here.")
+        raise Refusal(404, "Opening this page from a record system is not set up here.")
     return systems
 
 
@@ -51,13 +51,13 @@ async def launch(ask: Ask) -> Response:
     systems = _systems(ask)
     server = _server(systems, _parameter(ask, "iss"))
     if server is None:
-        raise Refusal(403, "This record system (iss) is not one of the settings of this server.")
+        raise Refusal(403, "This record system (iss) is not in the settings of this server.")
     opaque = _parameter(ask, "launch")
     if not opaque:
         raise Refusal(400, f"The parameter launch is missing. {_AGAIN}")
     wait = ask.service.provider_rate.wait(network_of(address_in(ask.request.scope)))
     if wait:
-        raise Refusal(429, "Too many launches; wait a moment.", {"Retry-After": str(wait)})
+        raise Refusal(429, "Too many launches. Wait a moment.", {"Retry-After": str(wait)})
     state, begun = await ask.do(ask.base.identities.begin, ask.session, server.address, PURPOSE, ask.by)
     try:
         address = await ask.service.asking.run(

@@ -80,7 +80,7 @@ async def decide(ask: Ask) -> Response:
     known: Definition = await ask.do(lambda: ask.base.definition)
     said, code = ask.text("decided"), ask.text("code")
     if said not in known.classes or code not in CODES:
-        raise Refusal(422, "Choose what was decided.")
+        raise Refusal(422, "Choose the decision.")
     await ask.do(
         ask.base.decide, ask.number(), known.classes[said], by=ask.by, reason=ask.text("reason"), code=CODES[code]
     )
