@@ -105,7 +105,7 @@ class Fitted(ABC):
     tuning : Tuning or None
         Settings that were compared; None if the user gave `hyper`.
     loo : LeaveOneOutVotes
-        Votes on past cases by all others.
+        Leave-one-out votes on past cases.
     calibration : Calibration
         Maps votes to probabilities.
     opinion, pool

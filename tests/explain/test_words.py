@@ -132,7 +132,7 @@ def test_past_patients_with_similar_votes_are_counted_for_the_class_in_the_headl
     for label, had in (("sick <i>", found["n_class"]), ("well", found["n"] - found["n_class"])):
         why["prediction"]["like_this"] = {**found, "class": label}
         verb = "was" if had == 1 else "were"
-        expected = f"Of {found['n']} past patients for whom this share was similar, {had} {verb} sick <i>."
+        expected = f"Of {found['n']} past patients with a similar share, {had} {verb} sick <i>."
         assert expected in words.votes(why)
 
 

@@ -1,4 +1,4 @@
-"""scikit-learn's face of the model: thin methods over the modules that do the work.
+"""The estimators, following scikit-learn's conventions: thin methods over the modules that do the work.
 
 `load` is here because a model file is loaded as one of these classes (`persistence.registry`).
 """

@@ -1,4 +1,4 @@
-"""What the estimators share: fitted attributes, and predictions of the rows of a table."""
+"""Common parts of the estimators: fitted attributes, and predictions of the rows of a table."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Patchwork(Storable, Learner, Generic[F]):
     Attributes
     ----------
     fitted_ : Fitted
-        The result of `fit`, assigned once. All other fitted attributes read it.
+        The result of `fit`, assigned once. All other fitted attributes are read from it.
     """
 
     fitted_: F
@@ -123,7 +123,7 @@ class Patchwork(Storable, Learner, Generic[F]):
 
     @property
     def loo_(self) -> LeaveOneOutVotes:
-        """Votes on past cases by all others."""
+        """Leave-one-out votes on past cases."""
         return self._fitted().loo
 
     @property
@@ -186,7 +186,7 @@ class Patchwork(Storable, Learner, Generic[F]):
         X : data frame, array or list of rows
             The cases.
         y : sequence, optional
-            Their outcomes, if known; they then count, too (type III of the paper).
+            Their outcomes, if known; the search for neighbors then uses them (type III of the paper).
         top : int
             Number of neighbors, at most the number of parents.
 

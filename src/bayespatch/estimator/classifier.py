@@ -1,4 +1,4 @@
-"""The classifier: neighbors vote on the class of a case, and the votes are calibrated."""
+"""The classifier: neighbors vote on the class of a case, and their votes are calibrated."""
 
 from __future__ import annotations
 
@@ -73,16 +73,16 @@ class PredictedClasses(NamedTuple):
 
 @loadable
 class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: ignore[misc]  # scikit-learn has no types
-    """A Bayesian case-based classifier: past cases vote on the class of a new case, the more similar, the more.
+    """A Bayesian case-based classifier: past cases vote on the class of a new case, weighted by similarity.
 
     Parameters
     ----------
     model : {"I", "II", "III"}
-        Influence of a neighbor on a case: equal, by the number of features that matter, or free.
+        Influence of a neighbor on a case: equal, by the number of features that matter, or separate for each neighbor.
     likelihood : {"exact", "paper"}
         The exact likelihood, or the one printed in the paper.
     supervised : bool
-        False finds neighbors without the classes of the training cases; these still vote.
+        If False, neighbors are found without the classes of the training cases, which still vote.
     parents : {"auto", "all", "random", "balanced", "medoids"}, int, or array
         Which training cases may vote; see `bayespatch.parents.choose_parents`. "auto": all, or, with sampled votes, at
         most 2,000 at random, with a `ManyCasesWarning`.
@@ -109,7 +109,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
         Sampled votes only: target Monte Carlo standard error of predicted probabilities. Votes are drawn until it is
         reached or all stored draws have been used 16 times, which gives a `PrecisionWarning`.
     class_weight : dict, "balanced" or None
-        Weight of a vote for each class, and of its cases in the calibration.
+        Weight of votes for each class, and of its cases in the calibration.
     calibrate : bool
         Whether votes are calibrated on leave-one-out votes on past cases. If False, votes are used as probabilities.
     bins, n_bins, windows, categorical, max_levels
@@ -118,7 +118,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
     missing : {"auto", "ignore", "category", "error"}
         Handling of missing values. "ignore": they are not compared. "category": a value on which cases may agree, as in
         the paper. "auto": whichever predicts the past cases better, by its evidence; not compared in a row with more
-        gaps than any past case. "error": refused.
+        missing values than any past case. "error": rejected.
     transductive : bool
         If True, training and new cases are sampled together in each call, as in the paper, so a prediction depends
         slightly on the other rows. If False, new cases are sampled under the fitted posterior.
@@ -134,22 +134,21 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
     random_state : int, RandomState or None
         Pass a number for reproducible results.
     warm_start : bool
-        Sampled votes only: whether a refit starts where the last fit ended, which saves warm-up after cases were
+        Sampled votes only: whether a refit starts where the last fit ended, which shortens the warm-up after cases were
         appended to the table.
     progress : bool or callable
         Whether fitting (and transductive prediction) shows a progress bar.
     checkpoint : path, optional
         Sampled votes only: a folder in which the state of the fit is saved about every half minute. If it contains a
-        state, the fit continues from it: after a kill, the same fit (same data and parameters, a number for
-        `random_state`) gives the same model as without interruption. The folder is kept after the fit; with joint
-        importances, more `draws` extend the run. Delete it once the model is saved. A checkpoint belongs to one fit;
-        others are refused.
+        state, the fit continues from it: after an interruption, the same fit (same data and parameters, a number for
+        `random_state`) gives the same model as an uninterrupted one. The folder is kept after the fit; with joint
+        importances, more `draws` extend the run. Delete it once the model is saved. A checkpoint belongs to one fit and
+        is rejected by any other.
 
     Attributes
     ----------
     classes_, n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
-    schema_ : Schema
+        As in scikit-learn. schema_ : Schema
         How the columns are coded.
     posterior_ : Posterior
         The draws.
@@ -263,7 +262,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
 
     @classmethod
     def paper(cls, model: str = "I", n_parents: int | float = 80, **parameters: Any) -> PatchworkClassifier:
-        """The paper's settings: parents at random, its hyperparameters; other parameters may be given.
+        """The paper's settings, with random parents and the paper's hyperparameters; other parameters can be passed.
 
         Examples
         --------
@@ -300,8 +299,8 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
             its workers; with more than 100,000 rows, all rows vote on the workers or from files, and a sample of that
             size determines coding, calibration and second opinion.
         y : sequence of length n
-            Classes; with a Dask data frame, a Dask Series or the name of a column. Ordered categories (pandas) and an
-            Enum (polars) are ordered classes, whose order the second opinion uses.
+            Classes; with a Dask data frame, a Dask Series or the name of a column. Ordered categories (pandas) and
+            Enums (polars) are ordered classes, whose order the second opinion uses.
         groups : sequence of length n, optional
             Group of each row, such as the patient of each visit. Rows of one group never vote on each other, and are
             held out together in importances, calibration, pool and `loo_`. By default, rows that repeat others more
@@ -468,14 +467,14 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
         """Intervals of the risk of patients with predictions like these.
 
         Among all patients with about the same predicted probability, the mean risk is within the interval in at least
-        90% of cases (with ``level=0.9``). One patient's own risk can be outside, because outcomes do not show how much
-        the risks of patients with equal predictions differ. Intervals are wide if few past cases vote, if the second
-        opinion is learned from few rows, or if the two opinions differ (`Pool.interval`).
+        90% of cases (with ``level=0.9``). An individual patient's risk can lie outside, because outcomes do not show
+        how much risks differ among patients with equal predictions. Intervals are wide if few past cases vote, if the
+        second opinion is learned from few rows, or if the two opinions differ (`Pool.interval`).
 
         Returns
         -------
         array of shape (n, M, 2)
-            Lower and upper end.
+            Lower and upper limits.
 
         Examples
         --------

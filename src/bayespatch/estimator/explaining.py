@@ -1,4 +1,4 @@
-"""The methods of an estimator that explain its predictions."""
+"""Methods that explain an estimator's predictions."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ QUANTILE = 0.05  # of the past cases' familiarity, below which there is no adequ
 
 
 class Explaining(Patchwork[F]):
-    """Gives an estimator its methods `explain`, `explain_all`, `explain_past`, `what_if`, `counterfactual`."""
+    """Adds the methods `explain`, `explain_all`, `explain_past`, `what_if` and `counterfactual` to an estimator."""
 
     def explain(
         self,
@@ -59,16 +59,16 @@ class Explaining(Patchwork[F]):
         row : dict, Series, sequence of values, or table with one row
             The case; a dict or a Series has the feature names as keys. Values may be given by their labels.
         y : optional
-            The outcome, if known; it then counts in finding the neighbors (type III of the paper).
+            The outcome, if known; the search for neighbors then uses it (type III of the paper).
         top : int
             Number of closest past cases to show.
         level : float
             Of the credible intervals.
         quantile : float
-            Share of past cases at or below which there is no adequate precedent.
+            A case has no adequate precedent if at most this share of past cases is as unusual.
         exclude_self : bool
-            Whether a case that is a past case (equal in all values, and in its name if it has one) does not vote on
-            itself; the explanation says so.
+            Whether a case that is a past case (equal in all values, and in its name if it has one) is kept from voting
+            on itself; the explanation says so.
         error : float
             Target Monte Carlo standard error of the probability.
 
@@ -133,14 +133,14 @@ class Explaining(Patchwork[F]):
         quantile: float = QUANTILE,
         error: float = ERROR,
     ) -> Explanation:
-        """Explain a case of the training table by the votes of all others.
+        """Explain a case of the training table by the votes of all other cases.
 
         Parameters
         ----------
         row : int
             Its row, from 0.
         known : bool
-            Whether its outcome counts in finding the neighbors (type III of the paper).
+            Whether the search for neighbors uses its outcome (type III of the paper).
         top, level, quantile, error
             As in `explain`.
 
@@ -219,14 +219,13 @@ class Explaining(Patchwork[F]):
         quantile: float = QUANTILE,
         error: float = ERROR,
     ) -> WhatIf:
-        """Predict a case with some values changed, and compare.
+        """Predict a case with some values changed, and compare the predictions.
 
         Parameters
         ----------
         row
             The case, as in `explain`.
-        changes : dict
-            The other values, by feature.
+        changes : dict The new values, by feature.
         top, level, quantile, error
             As in `explain`.
 
@@ -445,15 +444,14 @@ class Explaining(Patchwork[F]):
         return self._fitted().loo_opinions()
 
     def has_as_neighbor(self, parent: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Past cases, as rows of the training table, and the probability that a parent is their neighbor.
+        """The past cases of which a parent is a neighbor, as rows of the training table, and the probabilities.
 
         With closed-form votes, these are the past cases most similar to the parent, and the probability is its share of
         the votes on them.
 
         Parameters
         ----------
-        parent : int
-            Its place in `parents_`.
+        parent : int Position in `parents_`.
 
         Returns
         -------
@@ -487,7 +485,7 @@ class Explaining(Patchwork[F]):
 def _case_texts(
     fitted: Fitted, X: TableLike, encoded: EncodedTable, outcomes: Sequence[str] | None = None
 ) -> CaseTexts:
-    """Cases in the user's words."""
+    """Cases in the user's terms."""
     return CaseTexts(encoded.ids, fitted.schema.describe_rows(X), encoded.values, encoded.unseen, outcomes)
 
 

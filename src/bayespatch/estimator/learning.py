@@ -83,14 +83,16 @@ RandomState: TypeAlias = int | np.random.RandomState | None
 
 
 class WeighedRows(NamedTuple):
-    """Weights of the rows of a table, (n,), and their numbers in the user's table if rows of weight 0 were left out."""
+    """Weights of the rows of a table, (n,), and their row numbers in the user's table if rows of weight 0 were
+    dropped.
+    """
 
     weights: NDArray[np.float64]
     rows: NDArray[np.int64] | None
 
 
 class TrainingData(NamedTuple):
-    """What `fit` was given, without follow-up columns and without rows of weight 0; of a partitioned table a sample."""
+    """The arguments of `fit`, without follow-up columns and rows of weight 0; for a partitioned table, a sample."""
 
     X: TableLike
     y: ArrayLike
@@ -103,19 +105,19 @@ class TrainingData(NamedTuple):
 
 
 class Parts(NamedTuple):
-    """A table whose rows stay in its parts, where they vote; this process has a sample of them.
+    """A partitioned table, whose rows stay in their parts and vote there; this process has a sample of them.
 
     Attributes
     ----------
     table : Partitions
     rows : int array of shape (n,)
-        Which rows of the whole table the sample has.
+        Row numbers of the sample in the whole table.
     n_rows : int
         Of the whole table.
     classes : tuple
         As they are in the table.
     scheduler : str or None
-        Of the Dask workers that hold the parts.
+        Address of the scheduler of the Dask workers that store the parts.
     """
 
     table: Partitions
@@ -125,7 +127,7 @@ class Parts(NamedTuple):
     scheduler: str | None
 
     def indexed(self, schema: Schema, named: bool) -> PartitionedIndex:
-        """Code all rows where they lie."""
+        """Code all rows on the workers or in files."""
         read, arguments = self.table.coding(schema, self.classes, named)
         windows = [(window, *nested) for window, nested in zip(schema.windows.tolist(), schema.nested, strict=True)]
         of_table = read, arguments, len(self.classes), windows
@@ -134,7 +136,7 @@ class Parts(NamedTuple):
         return PartitionedIndex.build(*of_table, scheduler=self.scheduler)
 
     def names(self, ids: tuple[str, ...] | None) -> tuple[tuple[str, ...], bool]:
-        """What the rows of the sample are called, and whether these are names of their own, and not their numbers."""
+        """The labels of the sample's rows, and whether these are names rather than row numbers."""
         numbers = tuple(map(str, self.rows.tolist()))
         if ids is None or ids in (numbers, tuple(map(str, range(len(numbers))))):
             return numbers, False
@@ -151,7 +153,7 @@ class _TrainingTable(NamedTuple):
     elsewhere: PartitionedIndex | None = None  # all past cases, once they are coded, if the table is a sample of them
 
     def past(self, fit: _Fit, cases: NDArray[np.int64] | None = None) -> Data:
-        """The parents, with the cases or the given rows."""
+        """The parents, together with the cases or the given rows."""
         rows = self.cases if cases is None else cases
         if self.elsewhere is not None and fit.parts is not None:
             return data_elsewhere(self.encoded.x, fit.y, fit.parts.rows, self.schema, self.elsewhere)
@@ -183,7 +185,7 @@ class _Fit(NamedTuple):
     parts: Parts | None = None  # where all past cases are, if the rows are a sample of them
 
     def case_weight(self, rows: NDArray[np.int64], past: Data) -> NDArray[np.float64] | None:
-        """How often some rows count, (k,); None: once. Those of a sample stand for all rows, if all of these vote."""
+        """How often each of some rows counts, (k,); None: once. If all rows vote, the sample represents them."""
         if self.parts is not None and past.elsewhere is not None:
             return np.full(len(rows), self.parts.n_rows / len(self.parts.rows))
         return None if self.weights is None else self.weights[rows]
@@ -210,19 +212,19 @@ class Learned(NamedTuple):
     rows: NDArray[np.int64] | None = None  # (n,) their numbers among all past cases
 
     def past(self) -> Data:
-        """All rows, including the parents, with the parents: chosen parents may differ from the rest."""
+        """All rows, including the parents, together with the parents: chosen parents may differ from the rest."""
         if self.elsewhere is not None and self.rows is not None:
             return data_elsewhere(self.encoded.x, self.y, self.rows, self.schema, self.elsewhere)
         rows, of_table = np.arange(len(self.y)), (self.schema, self.n_classes, self.groups, self.weights)
         return past_data(self.encoded.x, self.y, self.parents, rows, *of_table)
 
     def weights_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
-        """How much each of some rows counts, class weights included, (k,)."""
+        """The weight of each of some rows, including class weights, (k,)."""
         own = None if self.weights is None else self.weights[rows]
         return weights_of_cases(self.y[rows], self.class_weight, own)
 
     def fields(self) -> JSONObject:
-        """Fields of `Fitted` that are known by now."""
+        """Fields of `Fitted` that are known at this stage."""
         encoded = self.encoded
         numbered = self.rows is None and encoded.ids == tuple(map(str, range(len(encoded.x))))
         return {
@@ -308,11 +310,11 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         check_engine(self.engine, "auto")
         check_scheduler(self.scheduler)
         if not isinstance(self.hyper, Hyperparameters) and not (isinstance(self.hyper, str) and self.hyper == "auto"):
-            raise ValueError(f"hyper={self.hyper!r} is not known; pass 'auto' or Hyperparameters(...)")
+            raise ValueError(f"hyper={self.hyper!r} is not a valid value; pass 'auto' or Hyperparameters(...)")
         check_choice("importances", self.importances, ("predictive", "joint"))
         if self.importances == "predictive" and not self.supervised:
             raise ValueError(
-                "supervised=False leaves no outcomes from which importances='predictive' could be learned; pass "
+                "with supervised=False there are no outcomes to learn importances='predictive' from; pass "
                 "importances='joint'"
             )
         if self.importances == "predictive" and not takes_importances(self.engine):
@@ -798,7 +800,7 @@ def _elsewhere(table: _TrainingTable, parts: Parts) -> _TrainingTable:
 
 
 def split_follow_up(X: TableLike, follow_up: FollowUpColumns) -> tuple[TableLike, FollowUp | None]:
-    """The columns to compare, and those that are only recorded; `follow_up` is as in `fit`."""
+    """The columns to compare, and the follow-up columns; `follow_up` is as in `fit`."""
     roles = follow_up_roles(follow_up)
     if not roles:
         return X, None
@@ -818,7 +820,7 @@ def _folds(values: NDArray[np.float64], fit: _Fit) -> list[NDArray[np.int64]]:
 
 
 def read_groups(groups: ArrayLike | None, n_rows: int) -> NDArray[np.int64] | None:
-    """The group of each row as a number from 0 on."""
+    """The group of each row as a number, starting at 0."""
     if groups is None:
         return None
     names = np.asarray(groups)
@@ -841,7 +843,7 @@ def check_error(error: object) -> float:
 
 
 def is_table(X: TableLike) -> bool:
-    """Whether X has two dimensions and at least one column; `encode` refuses what is not a table at all."""
+    """Check that X has two dimensions and at least one column; `encode` rejects anything that is not a table."""
     try:
         shape = X.shape if hasattr(X, "shape") else np.asarray(X).shape
     except ValueError:  # rows of different lengths

@@ -18,10 +18,10 @@ Method = TypeVar("Method", bound=Callable[..., object])
 
 
 def by_partition(method: Method) -> Method:
-    """A method that predicts rows of a table, and those of a Dask data frame partition by partition.
+    """A decorator for methods that predict rows of a table; Dask data frames are predicted partition by partition.
 
-    Only the answers come to this process. They equal those of the same rows in one table, except for the last bits of
-    the second opinion, because the sums of a matrix product may depend on the number of rows.
+    Only the predictions are sent to this process. They equal those of the same rows in one table, except for the last
+    bits of the second opinion, because the rounding of a matrix product may depend on the number of rows.
     """
 
     @wraps(method)

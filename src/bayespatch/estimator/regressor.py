@@ -44,19 +44,20 @@ class PredictedNumbers(NamedTuple):
 
 @loadable
 class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ignore[misc]  # scikit-learn has no types
-    """A Bayesian case-based regressor: past cases vote with their outcomes, the more similar, the more.
+    """A Bayesian case-based regressor: past cases vote with their outcomes, weighted by similarity.
 
-    To learn which cases are similar, outcomes are divided into a few classes of about equal size. A prediction uses the
-    neighbors' outcomes themselves: a distribution, with mean, quantiles and intervals; see `bayespatch.kernel_density`.
+    To learn which cases are similar, the outcomes are divided into a few classes of about equal size. A prediction uses
+    the neighbors' outcomes themselves: a distribution, with mean, quantiles and intervals; see
+    `bayespatch.kernel_density`.
 
     Parameters
     ----------
     model : {"I", "II", "III"}
-        Influence of a neighbor on a case: equal, by the number of features that matter, or free.
+        Influence of a neighbor on a case: equal, by the number of features that matter, or separate for each neighbor.
     likelihood : {"exact", "paper"}
         The exact likelihood, or the one printed in the paper.
     supervised : bool
-        False finds neighbors without the outcomes of the training cases; these still vote.
+        If False, neighbors are found without the outcomes of the training cases, which still vote.
     n_outcome_bins : int
         Number of outcome classes; fewer if many cases share an outcome.
     parents : {"auto", "all", "random", "balanced", "medoids"}, int, or array
@@ -88,7 +89,7 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
     missing : {"auto", "ignore", "category", "error"}
         Handling of missing values. "ignore": they are not compared. "category": a value on which cases may agree, as in
         the paper. "auto": whichever predicts the past cases better, by its evidence; not compared in a row with more
-        gaps than any past case. "error": refused.
+        missing values than any past case. "error": rejected.
     transductive : bool
         If True, training and new cases are sampled together in each call, as in the paper, so a prediction depends
         slightly on the other rows. If False, new cases are sampled under the fitted posterior.
@@ -104,25 +105,24 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
     random_state : int, RandomState or None
         Pass a number for reproducible results.
     warm_start : bool
-        Sampled votes only: whether a refit starts where the last fit ended, which saves warm-up after cases were
+        Sampled votes only: whether a refit starts where the last fit ended, which shortens the warm-up after cases were
         appended to the table.
     progress : bool or callable
         Whether fitting (and transductive prediction) shows a progress bar.
     checkpoint : path, optional
         Sampled votes only: a folder in which the state of the fit is saved about every half minute. If it contains a
-        state, the fit continues from it: after a kill, the same fit (same data and parameters, a number for
-        `random_state`) gives the same model as without interruption. The folder is kept after the fit; with joint
-        importances, more `draws` extend the run. Delete it once the model is saved. A checkpoint belongs to one fit;
-        others are refused.
+        state, the fit continues from it: after an interruption, the same fit (same data and parameters, a number for
+        `random_state`) gives the same model as an uninterrupted one. The folder is kept after the fit; with joint
+        importances, more `draws` extend the run. Delete it once the model is saved. A checkpoint belongs to one fit and
+        is rejected by any other.
 
     Attributes
     ----------
     n_features_in_, feature_names_in_
-        As everywhere in scikit-learn.
-    outcomes_ : array of shape (n,)
+        As in scikit-learn. outcomes_ : array of shape (n,)
         The outcomes of the training cases.
     edges_ : array of shape (M - 1,)
-        Where outcomes are cut into M classes; an edge belongs to the class above it.
+        Edges of the M outcome classes; an edge belongs to the class above it.
     schema_, posterior_, diagnostics_, hyper_, tuning_, parents_, cases_, x_, y_, loo_, feature_importances_
         As in `PatchworkClassifier`; tuning_, y_ and loo_ have the classes.
     calibration_ : Calibration
@@ -352,12 +352,12 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
 
     @by_partition
     def predict_interval(self, X: TableLike, level: float = 0.9) -> NDArray[np.float64]:
-        """Central prediction intervals: the outcome is inside with probability `level`.
+        """Central prediction intervals, which contain the outcome with probability `level`.
 
         Returns
         -------
         array of shape (n, 2)
-            Lower and upper end.
+            Lower and upper limits.
 
         Examples
         --------

@@ -58,7 +58,7 @@ class StepFunction:
 
     @property
     def domain(self) -> tuple[float, float]:
-        """Times with a value; the last value holds from there on."""
+        """Times with a value; the last value applies from then on."""
         return 0.0, float("inf")
 
     def __call__(self, times: ArrayLike) -> Array | float:
@@ -72,16 +72,16 @@ class StepFunction:
 
 @loadable
 class PatchworkSurvival(Patchwork[FittedTimes]):
-    """A Bayesian case-based survival model: similar past cases, censored ones included, give a survival curve.
+    """A Bayesian case-based survival model: similar past cases, including censored ones, give a survival curve.
 
-    Which features matter is learned from a leave-one-out likelihood of the times, in which a censored case counts for
-    as long as it was followed (`bayespatch.importances_of_times`). The voters' weighted curve is pooled with that of a
-    Cox model. Conventions are scikit-survival's.
+    Which features matter is learned from a leave-one-out likelihood of the times, in which a censored case contributes
+    for as long as it was followed (`bayespatch.importances_of_times`). The voters' weighted curve is pooled with that
+    of a Cox model. Conventions are scikit-survival's.
 
     Parameters
     ----------
     n_intervals : int
-        Largest number of time intervals of the likelihood; each has 10 events or more, on average.
+        Maximum number of time intervals in the likelihood; each has at least 10 events on average.
     second_opinion : {"auto", "cox"} or None
         A Cox model to pool with the precedents. "auto": if lifelines is installed; None: precedents alone.
     parents, n_parents, hyper, bins, n_bins, windows, categorical, max_levels, missing, engine, chains, draws, n_jobs, \
@@ -93,7 +93,7 @@ random_state, progress
     unique_times_ : array of shape (T,)
         Times at which the event happened in the training table.
     event_times_, n_features_in_, feature_names_in_, feature_importances_
-        As everywhere in scikit-survival and scikit-learn.
+        As in scikit-survival and scikit-learn.
     schema_, posterior_, diagnostics_, hyper_, tuning_, parents_, cases_, x_, values_, loo_, ids_, opinion_, pool_
         As in `PatchworkClassifier`.
 
@@ -298,8 +298,8 @@ random_state, progress
     def predict_survival_interval(self, X: TableLike, times: ArrayLike, level: float = 0.9) -> Array:
         """Intervals of the probability of being event-free at some times.
 
-        They show the uncertainty from few voters, of the importances and of the calibration. For the second opinion
-        they show that from few events. Where both opinions differ, the intervals span both.
+        They include the uncertainty from the number of voters, the importances and the calibration and, for the second
+        opinion, from the number of events. If the two opinions differ, the intervals span both.
 
         Returns
         -------
@@ -349,7 +349,7 @@ random_state, progress
         quantile: float = QUANTILE,
         exclude_self: bool = True,
     ) -> SurvivalExplanation:
-        """The curve of one case, which past cases vote for it, and what raises or lowers the risk.
+        """Explain one case: its survival curve, the past cases that vote on it, and what raises or lowers the risk.
 
         Parameters
         ----------
@@ -358,14 +358,14 @@ random_state, progress
         top : int
             Number of past cases to show.
         time : float, optional
-            The time by which the probability of the event is explained; by default a round time about half way to the
+            The time by which the probability of the event is explained; by default, a round time about halfway to the
             end of follow-up.
         level : float
             Of the intervals.
         quantile : float
-            Share of past cases at or below which there is no adequate precedent.
+            A case has no adequate precedent if at most this share of past cases is as unusual.
         exclude_self : bool
-            Whether a case that is a past case does not vote on itself.
+            Whether a case that is a past case is kept from voting on itself.
 
         Returns
         -------
@@ -477,7 +477,7 @@ def _functions(times: Array, values: Array, start: float) -> AnyArray:
 def _read_at(times: ArrayLike) -> Array:
     at = np.atleast_1d(np.asarray(times, dtype=np.float64))
     if at.ndim != 1 or not np.isfinite(at).all() or np.any(at < 0.0):
-        raise ValueError(f"times={times!r} are not times; pass finite numbers that are not negative")
+        raise ValueError(f"times={times!r} are not times; pass finite, nonnegative numbers")
     return at
 
 

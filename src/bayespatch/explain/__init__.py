@@ -1,11 +1,11 @@
-"""Why: the patchwork of a case, and what the model as a whole has learned, as plain data.
+"""Explanations as plain data: the patchwork of a case, and the overview of a model.
 
-``parts`` is the data, ``words`` has the sentences that all renderings share, ``text`` and ``html`` render it, and
-``explanation`` is all of this together. ``build`` makes it: ``ballot`` has the votes, ``reading`` turns them into
-probabilities, ``attribution`` says what each value adds to these, ``groups`` groups the voters, ``evidence`` compares
-them with the case, ``like_this`` finds past cases with similar votes, ``guards`` has the warnings. ``what_if`` compares
-two explanations, ``counterfactual`` finds what would have to change; ``overview`` is a whole model, and ``summarize``
-makes it.
+``parts`` defines the data, ``words`` has the sentences that all renderings share, ``text`` and ``html`` render them,
+and ``explanation`` combines all of this. ``build`` makes it: ``ballot`` has the votes, ``reading`` converts them to
+probabilities, ``attribution`` computes the contribution of each value, ``groups`` groups the voters, ``evidence``
+compares them with the case, ``like_this`` finds past cases with similar votes, and ``guards`` has the warnings.
+``what_if`` compares two explanations, and ``counterfactual`` finds the smallest change; ``overview`` describes a whole
+model, and ``summarize`` creates it.
 """
 
 from bayespatch.explain.build import ExplanationOptions, explain_cases

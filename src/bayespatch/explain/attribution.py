@@ -1,20 +1,20 @@
-"""Why this probability: what each value of a case adds to it, from the base rate to the prediction.
+"""Attribution: how much each value of a case adds to the probability, from the base rate to the prediction.
 
-The points of a feature are its Shapley value in the game whose value v(S) is the pooled probability of a case of which
-only the values of the features S are known: v of none is the base rate, v of all is the prediction. They are the mean,
-over all orders in which the values may become known, of the change when this value does.
+The points of a feature are its Shapley value in the game whose value v(S) is the pooled probability if only the values
+of the features S are known: v(none) is the base rate, v(all) the prediction. They are the change when this value
+becomes known, averaged over all orders in which the values can become known.
 
-Each v(S) is split between precedents and additive opinion in the same way: w(S, T), the pool of precedents that know S
-and an additive opinion that knows T, is reached from w(none, none) in the two orders in which both opinions can learn
-the values S, and each opinion gets its mean change. Shapley values are linear, so the parts of a feature add up to its
+Each v(S) is split between precedents and additive opinion in the same way. Let w(S, T) be the pool if the precedents
+use the values S and the additive opinion the values T. The change from w(none, none) to w(S, S) is averaged over the
+two orders in which the opinions can be given S. Shapley values are linear, so the parts of a feature add up to its
 points.
 
-All sets of values are evaluated where that is affordable. Otherwise the Shapley values are those of a weighted least
-squares problem over sampled sets and their complements (kernel SHAP with paired sampling: Lundberg and Lee 2017, Covert
-and Lee 2021), whose solutions add up exactly. A surrogate, in which the log odds of either opinion are a sum over the
-features, is evaluated on many more sets, and only what it misses is estimated from the few (a control variate). Where
-votes are thinned, so that the sum misses the prediction by a little, the difference is shared out by regression on the
-sum. The standard error of each approximation comes from replicates.
+All sets of values are evaluated if that is affordable. Otherwise the Shapley values solve a weighted least squares
+problem over sampled sets and their complements (kernel SHAP with paired sampling: Lundberg and Lee 2017, Covert and Lee
+2021), whose solutions add up exactly. A surrogate, in which the log odds of each opinion are a sum over the features,
+is evaluated on many more sets, and only its error is estimated from the few (a control variate). If votes are thinned,
+the sum differs slightly from the prediction; the difference is distributed by regression on the sum. The standard error
+of each approximation comes from replicates.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ _LEAST = 1e-9  # of a probability, before its logarithm is taken
 
 
 class Sets(NamedTuple):
-    """Sets of p values, and what makes Shapley values of the values of these sets.
+    """Sets of p values, and the matrices that compute Shapley values from the values of these sets.
 
     Attributes
     ----------
     known : bool array of shape (K, p)
         Nothing first, everything last.
     solver : array of shape (p, K)
-        From the values of the sets to the Shapley values.
+        Maps the values of the sets to the Shapley values.
     without : array of shape (G, p, K)
-        The same without one group of the sampled sets after the other; G = 0 where all sets are there.
+        The same, leaving out one group of the sampled sets at a time; G = 0 if all sets are evaluated.
     """
 
     known: NDArray[np.bool_]
@@ -80,7 +80,7 @@ class Sets(NamedTuple):
 
     @classmethod
     def sampled(cls, p: int, n_sets: int, rng: np.random.Generator) -> Sets:
-        """About this number: all of the smallest and largest sizes, otherwise pairs of complementary sets."""
+        """Approximate number of sets: all of the smallest and largest sizes, otherwise pairs of complementary sets."""
         mass = {s: (p - 1) / (s * (p - s)) * (1 if 2 * s == p else 2) for s in range(1, p // 2 + 1)}
         left, rest = float(n_sets), sum(mass.values())
         sets, weights = [], []
@@ -128,7 +128,7 @@ def _solver(inner: NDArray[np.bool_], weight: Array) -> Array:
 def attribution_of(
     reading: Reading, ballot: Ballot, posterior: Importances, case: Data, own: Mapping[str, str]
 ) -> Attribution | None:
-    """What each value of a case adds to the prediction; None if that cannot be computed.
+    """Contribution of each value of a case to the prediction; None if it cannot be computed.
 
     Parameters
     ----------
@@ -174,12 +174,12 @@ def attribution_of(
 
 
 def focus(p: Array) -> int:
-    """The class that is explained, by the probabilities of all, (M,): the last of two, else the most probable."""
+    """The class that is explained, given the probabilities, (M,): the last of two, otherwise the most probable."""
     return len(p) - 1 if len(p) <= 2 else int(p.argmax())
 
 
 class Value(NamedTuple):
-    """How votes and the additive opinion become the number that is explained.
+    """How votes and the additive opinion are converted to the number that is explained.
 
     Attributes
     ----------
@@ -188,7 +188,7 @@ class Value(NamedTuple):
     additive : function
         Predictions of the additive opinion, (K, M) or (K,), for sets of known features, (K, p).
     pooled : function
-        The number itself, (K,), from both, the additive opinion first.
+        The explained number, (K,), from both, the additive opinion first.
     """
 
     precedents: Callable[[Array, Array | None], Array]
@@ -262,7 +262,7 @@ class Points(NamedTuple):
 
 
 def attribute(voter: SubsetVoter, value: Value, precedents: Array, total: float) -> Points:
-    """Share out the difference between base rate and prediction among the features whose values are known.
+    """Distribute the difference between base rate and prediction among the features with known values.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The votes on one case: the only place that knows the two forms in which predictions come."""
+"""The votes on one case, in one form for closed-form and sampled predictions."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ MOST_EXPLAINING = 400  # past cases with the largest shares, from which it follo
 
 @dataclass(frozen=True, eq=False)
 class Ballot:
-    """Who votes on a case, and how: S parents, P features, M classes, C chains.
+    """The voters on a case and their votes: S parents, P features, M classes, C chains.
 
     Attributes
     ----------
     votes : array of shape (M,)
         Mean share of the votes for each class.
     batches : array of shape (B, M)
-        The same in batches of consecutive draws, whose spread tells the Monte Carlo error of `votes`.
+        The same in batches of consecutive draws; their spread gives the Monte Carlo error of `votes`.
     familiarity : float
         How well the neighbors explain the case.
     probability, influence, share : arrays of shape (S,)
@@ -36,13 +36,13 @@ class Ballot:
     n_voters : float
         Effective number of voters.
     cast : array of shape (M,)
-        Share of all votes that past cases cast for each class, those whose own share is not known included; the rest
-        is the base rates'.
+        Share of all votes that past cases cast for each class, including those whose individual share is unknown; the
+        rest belongs to the base rates.
     share_by_chain : array of shape (C, S)
     explained : array of shape (P,)
         Mean probability of the case's own value given its neighbors.
     matters : function
-        Maps places of k parents to the probability that each feature matters, given that they are neighbors, (k, P).
+        Maps positions of k parents to the probability that each feature matters, given that they are neighbors, (k, P).
     """
 
     votes: Array
@@ -59,7 +59,7 @@ class Ballot:
 
     @classmethod
     def sampled(cls, seen: Prediction, i: int, case: Data) -> Ballot:
-        """Of case i of a prediction made with ``detail=True``, beside all parents."""
+        """From case i of a prediction made with ``detail=True``, with all parents."""
         neighbors = seen.neighbors
         assert neighbors is not None
         features, probability = neighbors.features[i], neighbors.probability[i].astype(np.float64)
@@ -72,7 +72,7 @@ class Ballot:
 
     @classmethod
     def closed(cls, seen: Prediction, case: Data, model: Model, q: Array) -> Ballot:
-        """Of a single case whose votes have a closed form, and the mean importances q, (P,)."""
+        """From a single case with closed-form votes, and the mean importances q, (P,)."""
         assert seen.neighbors is not None
         share = seen.neighbors.share[0].astype(np.float64)
         best = np.argsort(-share, kind="stable")[:MOST_EXPLAINING]
@@ -103,13 +103,13 @@ class Ballot:
         )
 
     def closest(self, top: int, may_show: NDArray[np.bool_]) -> Rows:
-        """Places of the parents with the most influence, at most this number, among those that may be shown."""
+        """Positions of the parents with the most influence, at most this number, among those that may be shown."""
         influence = np.where(may_show, self.influence, 0.0)
         order = np.argsort(-influence, kind="stable")[:top]
         return order[influence[order] > 0.0]
 
     def overlap(self, top: int) -> float | None:
-        """Mean share of a chain's largest votes that are among another chain's; None with one chain."""
+        """Mean share of one chain's largest votes that are also among another chain's; None with one chain."""
         tops = [set(np.argsort(-share, kind="stable")[:top].tolist()) for share in self.share_by_chain]
         shared = [len(one & other) for k, one in enumerate(tops) for other in tops[:k]]
         return float(np.mean(shared)) / max(1, top) if shared else None

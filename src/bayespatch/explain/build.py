@@ -1,4 +1,4 @@
-"""From a posterior and the past cases to explanations: votes, attribution, groups, closest past cases, warnings."""
+"""Builds explanations from a posterior and the past cases: votes, attribution, groups, closest past cases, warnings."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ExplanationOptions(NamedTuple):
     level : float
         Of the credible intervals.
     quantile : float
-        Cases that are less familiar than all but this share of the past cases have no adequate precedent.
+        Cases have no adequate precedent if at most this share of the past cases is as unusual.
     error : float
         Target Monte Carlo standard error of the probability.
     n_threads : int
@@ -87,19 +87,17 @@ def explain_cases(
     Parameters
     ----------
     fitted : Fitted
-        The model, with the past cases in the user's words.
-    posterior : Posterior
-        By which the cases are predicted.
+        The model, with the past cases in the user's terms.
+    posterior : Posterior The posterior that predicts the cases.
     cases : Data
-        The coded cases, their outcomes hidden, or known and counted, and the parents. A case that is a parent itself
+        The coded cases, with hidden or known outcomes, and the parents. A case that is a parent itself
         (`own_parent`) is not among its own neighbors.
-    words : CaseTexts
-        The same cases in the user's words.
+    words : CaseTexts The same cases in the user's terms.
     options : ExplanationOptions
     second : OpinionOnCases, optional
         On the same cases.
     same : int array of shape (n,), optional
-        Which past case each case is itself, -1: none. It does not vote on itself, and a warning says so.
+        The past case that each case is identical to, or -1. It does not vote on itself, and a warning says so.
     """
     if same is None:
         same = np.full(len(cases.x), -1)
@@ -129,7 +127,7 @@ def _only(cases: Data, row: int, hidden: bool = False) -> Data:
 
 
 def beside(fitted: Fitted, cases: Data, row: int, k: int, n_threads: int) -> tuple[Fitted, Data]:
-    """One of the cases beside the past cases that matter to it, at least k, and the model with these as parents."""
+    """One of the cases with the past cases that matter to it, at least k, and the model with these as parents."""
     case = _only(cases, row)
     near = fitted.around(case, k, n_threads)
     if near is fitted:
@@ -267,9 +265,9 @@ class _Case:
         )
 
     def attributed(self) -> Data:
-        """The case, its outcome hidden, beside the past cases whose votes are compared with and without its values.
+        """The case, with its outcome hidden, and the past cases whose votes are compared with and without its values.
 
-        Where all are elsewhere, these are the sample of them that the model has learned from.
+        If the past cases are not in this process, these are the sample that the model was trained on.
         """
         hidden = _only(self.case, 0, hidden=True)
         if self.case.elsewhere is None:
@@ -301,7 +299,7 @@ class _Case:
         return found
 
     def groups(self, counts: Array) -> tuple[Group, ...]:
-        """The voters, in groups that resemble the case in the same way."""
+        """The voters in groups; the members of a group resemble the case in the same way."""
         fitted, case = self.fitted, self.case
         voters = group_voters(self.plain.share, self.agrees, case.y_parents, case.n_classes, counts)
         named = list(self.own.items())
@@ -324,7 +322,7 @@ class _Case:
         return tuple(groups)
 
     def differs(self, j: int, members: Rows) -> Differs:
-        """A feature in which no member shares the case's value, with their value if all have the same."""
+        """A feature in which no member shares the case's value, with the members' value if all have the same."""
         column = self.fitted.schema.columns[j]
         codes = np.unique(self.case.x_parents[members, j])
         return Differs(column.name, column.decode(codes[0]) if column.is_coded and len(codes) == 1 else None)
@@ -338,7 +336,7 @@ class _Case:
         return Closest(fitted.number_of(row), fitted.named(row), fitted.outcome_texts[row], patches)
 
     def ungrouped(self, groups: Sequence[Group]) -> Ungrouped:
-        """The votes of all past cases that are in no group."""
+        """The votes of all past cases outside the groups."""
         grouped = [group.vote_share * np.array(list(group.outcomes.values())) for group in groups]
         rest = np.maximum(self.plain.cast - np.sum(grouped, axis=0), 0.0)
         total = float(rest.sum())
@@ -365,7 +363,7 @@ class _Case:
         )
 
     def reliance(self, places: Rows) -> list[float | None]:
-        """Change of the explained probability due to each of some parents, if votes are exact."""
+        """Change in the explained probability due to each of some parents, if votes are exact."""
         if self.posterior.log_weights is None or isinstance(self.fitted, FittedNumbers) or not len(places):
             return [None] * len(places)
         n = len(places)

@@ -1,4 +1,4 @@
-"""The cases to explain, in the user's words."""
+"""The cases to explain, in the user's terms."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bayespatch.fitted import Fitted
 
 @dataclass(frozen=True, eq=False)
 class CaseTexts:
-    """Cases in the user's words.
+    """Cases in the user's terms.
 
     Attributes
     ----------

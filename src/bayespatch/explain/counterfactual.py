@@ -1,4 +1,4 @@
-"""The smallest change of a case that would change its prediction, as data and in words."""
+"""The smallest change to a case that changes its prediction, as data and as text."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bayespatch.types import JSONObject
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """The change that leads to another prediction. It describes the model's predictions, not what would
+    """A change that leads to a different prediction. It describes the model's predictions, not what would
     happen.
 
     Attributes
@@ -21,8 +21,7 @@ class Counterfactual:
         Whether a change of the allowed features changes the prediction; otherwise `what_if` has the one that comes
         closest.
     what_if : WhatIf
-        The case as it is, and as it would be.
-    changeable : tuple of str
+        The original and the changed case. changeable : tuple of str
         The features that were allowed to change.
     n_tried : int
         How many changes were tried.
@@ -49,7 +48,7 @@ class Counterfactual:
         return self.what_if.changes
 
     def to_dict(self) -> JSONObject:
-        """Plain data, ready for JSON: that of `WhatIf`, and whether the prediction changes."""
+        """JSON-ready data: that of `WhatIf`, and whether the prediction changes."""
         return {
             "found": self.found,
             "changeable": list(self.changeable),

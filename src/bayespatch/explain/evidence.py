@@ -1,4 +1,4 @@
-"""In which values a past case agrees with a case, and which of them count most."""
+"""The values in which a past case agrees with a case, and which of them matter most."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def agreement(x: NDArray[np.float64], cases: Data) -> NDArray[np.bool_]:
 
 
 def effects(model: Model, n_values: NDArray[np.float64], importance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log odds ratio of being the neighbor between a past case that agrees in a feature and one that differs, (P,)."""
+    """Log odds ratio of being the neighbor, for agreeing versus differing in a feature, (P,)."""
     hyper = model.hyper
     first = n_values * hyper.lam0
     agree = 1.0 - importance + importance * n_values * (hyper.lam0 + hyper.lam) / (first + hyper.lam)
@@ -30,10 +30,10 @@ def effects(model: Model, n_values: NDArray[np.float64], importance: NDArray[np.
 
 
 def mark(agrees: NDArray[np.bool_], counts: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Which of the values in which a past case agrees count most, (P,).
+    """Mark the agreeing values of a past case that matter most, (P,).
 
-    Mark the fewest agreeing values with half of the total weight of those that agree, at most a third of them (one if
-    fewer than three agree).
+    These are the fewest values that carry half of the total weight of the agreeing ones, at most a third of them (one
+    if fewer than three agree).
 
     Parameters
     ----------
@@ -55,13 +55,11 @@ def mark(agrees: NDArray[np.bool_], counts: NDArray[np.float64]) -> NDArray[np.b
 
 
 def close_range(column: Column, code: float, number: float) -> str | None:
-    """Range of numbers that count as close to a case's; None if only equal values agree, or if it has none.
+    """Range of numbers that count as close to the case's number; None if only equal values agree or if it is missing.
 
     Parameters
     ----------
-    column : Column
-    code, number : float
-        The case's code, and its number itself.
+    column : Column code, number : float The case's code, and its number.
 
     Examples
     --------

@@ -33,7 +33,7 @@ DIGITS = 4  # of probabilities that features matter
 class Explanation:
     """The patchwork of one case. Made by `PatchworkClassifier.explain`.
 
-    Everything that shows it (text, notebook, page, picture) renders `to_dict`.
+    All renderings (text, notebook, page, picture) use `to_dict`.
 
     Attributes
     ----------
@@ -51,10 +51,8 @@ class Explanation:
     predicted : str
         The most probable class.
     probabilities, votes : dict
-        Probability of each class, calibrated and pooled with the second opinion, if any; and the plain share of the
-        votes.
-    population : dict
-        Share of each class among the past cases.
+        Probability of each class, calibrated and pooled with the second opinion, if any; and the uncalibrated share of
+        the votes. population : dict Share of each class among the past cases.
     intervals : dict
         Credible interval of each probability, (low, high), of this `level`.
     error : float or None

@@ -1,4 +1,4 @@
-"""Outcomes of similar patients, in words and as the points of a curve, for every rendering.
+"""Outcomes of similar patients, as text and as the points of a curve, for every rendering.
 
 Each function takes a summary as `FollowUp.summaries` returns it.
 """
@@ -17,7 +17,7 @@ MOST_LEVELS = 3  # of a category that are named in a cell of a table
 
 
 def title(name: str, summary: JSONMapping) -> str:
-    """Name of a column for a reader: ``days (time to death)``."""
+    """Display name of a column: ``days (time to death)``."""
     called = str(summary["label"] or name)
     if "event" not in summary or summary["event"] == name:
         return called
@@ -66,7 +66,7 @@ def median(summary: JSONMapping, most: bool = True) -> str:
 
 
 def sentences(summary: JSONMapping) -> Iterator[str]:
-    """A summary in sentences, next to tables and curves."""
+    """A summary as sentences, shown next to tables and curves."""
     if summary["suppressed"]:
         yield gettext("Not shown: {reason}.", reason=stored_text(summary["suppressed"]))
         return
@@ -81,7 +81,7 @@ def sentences(summary: JSONMapping) -> Iterator[str]:
 
 
 def brief(summary: JSONMapping | None, label: str | None = None) -> str:
-    """A summary for a cell of a table; of a category only the share of `label`, if it has that level."""
+    """A summary for a table cell; for a category, only the share of `label`, if it has that level."""
     if summary is None:
         return ""
     if summary["suppressed"]:
@@ -107,7 +107,7 @@ def brief(summary: JSONMapping | None, label: str | None = None) -> str:
 
 
 def treatment_columns(summary: JSONMapping) -> list[str]:
-    """Names of the follow-up columns that are shown with treatments."""
+    """Names of the follow-up columns shown for each treatment."""
     return next((list(one["follow_up"]) for one in summary["treatments"] if one["follow_up"]), [])
 
 

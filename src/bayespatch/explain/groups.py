@@ -1,10 +1,11 @@
-"""Groups of voters who resemble a case in the same way, regardless of outcome.
+"""Groups of voters that resemble a case in the same way, regardless of outcome.
 
-The voters, the fewest past cases that cast nearly all votes, are split by whether they share a value with the case: the
-value whose sharing explains most of the differences between them, then again within the parts, as a tree. Values count
-by what they add to the prediction. Each voter is in one group. A group is named by the splits that lead to it, so that
-any two groups differ in a stated value, and by values that nearly all of its votes share with the case and that fewer
-past cases share: "61 patients without colored vessels, mostly with a normal thallium scan: 11 had heart disease".
+The voters are the smallest set of past cases that cast nearly all votes. A tree splits them by whether they share a
+value with the case: first the value that explains most of the differences between them, then again within the parts.
+Values are weighted by their contribution to the prediction. Each voter is in one group. A group is described by the
+splits that lead to it, so any two groups differ in a stated value, and by values that nearly all of its votes share
+with the case and that are less common among past cases: "61 patients without colored vessels, mostly with a normal
+thallium scan: 11 had heart disease".
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ class VoterGroup(NamedTuple):
     Attributes
     ----------
     members : int array
-        Places of the members among the parents, those with most votes first.
+        Positions of the members among the parents, those with most votes first.
     votes : array of shape (M,)
         Share of all votes that they cast for each class.
     shared : tuple of int
         Features whose values all members, or nearly all of its votes, share with the case: those of the splits first,
-        then the most telling.
+        then the most informative ones.
     differs : tuple of int
         Features of the splits whose values no member shares with the case.
     """

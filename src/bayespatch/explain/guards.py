@@ -1,4 +1,4 @@
-"""Guards: reasons for care with a prediction, found before anybody relies on it."""
+"""Guards: reasons to be careful with a prediction."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def outside(numbers: NDArray[np.float64], limits: NDArray[np.float64]) -> NDArra
 def warn_out_of_range(
     schema: Schema, numbers: NDArray[np.float64], limits: NDArray[np.float64], stacklevel: int
 ) -> None:
-    """A Python warning, where many cases are predicted and some have numbers far outside the past cases'.
+    """A Python warning for predictions of many cases if some have numbers far outside the range of the past cases.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def warn_out_of_range(
     limits : array of shape (P, 2)
         `Fitted.ranges`.
     stacklevel : int
-        As of `warnings.warn`, counted from the caller.
+        As in `warnings.warn`, counted from the caller.
     """
     beyond = outside(numbers, limits)
     found = []
@@ -67,7 +67,7 @@ def warn_out_of_range(
 
 
 def guard_numbers(schema: Schema, numbers: NDArray[np.float64], limits: NDArray[np.float64]) -> list[Guard]:
-    """Numbers of one case, (P,), that lie far outside the past cases'."""
+    """Warnings for numbers of one case, (P,), far outside the range of the past cases."""
     beyond = outside(numbers[None], limits)[0]
     return [
         Guard(
@@ -116,7 +116,7 @@ def guard_values(
     unseen: NDArray[np.bool_],
     limits: NDArray[np.float64],
 ) -> list[Guard]:
-    """Everything that is unusual about single values of one case, each (P,)."""
+    """All warnings about individual values of one case, each (P,)."""
     beyond = outside(numbers[None], limits)[0]
     far = [column.name for column, by in zip(schema.columns, beyond.tolist(), strict=True) if by]
     return [
@@ -138,7 +138,7 @@ def guard_itself(past: str, id: str | None) -> Guard:
 
 
 def guard_combination(precedent: Precedent, features: Sequence[Feature]) -> list[Guard]:
-    """A combination of values that is unlike the past cases."""
+    """A combination of values unlike those of the past cases."""
     if precedent.adequate or precedent.percentile is None:
         return []
     least = sorted((f for f in features if f.value != "missing"), key=lambda feature: feature.explained)[:MOST_NAMED]

@@ -1,7 +1,7 @@
-"""An explanation as HTML: one template for a notebook, the page about a case and the consulting page.
+"""An explanation as HTML: one template for notebooks, the page about a case, and the consulting page.
 
-The template engine escapes every text. There are no style attributes and no scripts, so a strict content security
-policy lets the answer through.
+The template engine escapes every text. There are no style attributes and no scripts, so the answer works under a strict
+content security policy.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def for_notebook(why: JSONMapping) -> str | None:
 
 
 def with_style(body: str) -> str:
-    """HTML of class ``bp`` for a notebook, whose theme may differ from that of the operating system."""
+    """HTML of class ``bp`` for a notebook, whose theme can differ from that of the operating system."""
     light, dark = re.findall(r"{ (color-scheme: [^}]*)}|^  :root { ([^}]*)}", _read("colors.css"), re.MULTILINE)[:2]
     themes = (
         f"{', '.join(f'{theme} .bp' for theme in _LIGHT)} {{ {light[0]} color-scheme: light; }}\n"
@@ -69,7 +69,7 @@ def with_style(body: str) -> str:
 
 
 def style(selector: str = ":root") -> str:
-    """The style sheet of the answer, with its colors defined on an element."""
+    """The style sheet of the answer, with its colors defined on the selected element."""
     return _read("colors.css").replace(":root", selector) + _read("explanation.css")
 
 
@@ -79,7 +79,7 @@ def _read(name: str) -> str:
 
 @cache
 def environment() -> Environment:
-    """The template engine, with the words and filters that templates use."""
+    """The template engine, with the functions and filters that templates use."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""From votes to a probability, by evidence: past cases whose votes were like these, and what they had."""
+"""Evidence for a probability: past cases with similar votes, and their outcomes."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def like_this(
     has_class : bool array of shape (R,)
         Whether they had the class.
     label : str
-        What it is called.
+        Its label.
 
     Examples
     --------

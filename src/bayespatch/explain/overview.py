@@ -1,4 +1,4 @@
-"""What a model has learned as a whole, as plain data: features, past cases, how good it is, and for whom."""
+"""The overview of a model as plain data: features, past cases, performance, also by subgroup."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FeatureSummary:
     ----------
     name, description, kind : str
     values : tuple of str
-        Its values or bins, in words.
+        Its values or bins, as text.
     n_missing : int
         Among the past cases.
     importance : float
@@ -31,11 +31,11 @@ class FeatureSummary:
     harmful : bool
         Whether predictions would be better without the feature: the whole interval of its gain is below 0.
     compared : bool
-        Whether cases are compared in it; not if all past cases have the same value, or all but one.
+        Whether cases are compared in it; False if all past cases, or all but one, have the same value.
     q, q_interval : float and pair of floats
         Posterior mean and 90 % interval of the model's importance parameter.
     ranks : dict
-        Its place, from 1, by this model's importance and by other measures.
+        Its rank, from 1, by this model's importance and by other measures.
     """
 
     name: str
@@ -54,7 +54,7 @@ class FeatureSummary:
 
 @dataclass(frozen=True)
 class Performance:
-    """How good predictions are: each past case, as if it were new, predicted from the others.
+    """Performance on past cases, each predicted from the others as if it were new.
 
     Attributes
     ----------
@@ -63,13 +63,13 @@ class Performance:
     scores, intervals : dict
         Accuracy, AUC, log loss and Brier score, and their 95 % bootstrap intervals; AUC is None with one class.
     reference : dict
-        Log loss and Brier score of always stating how common the classes are; accuracy of the most common one.
+        Log loss and Brier score of always predicting the class frequencies; accuracy of the most common class.
     average_precision : dict
-        Of each class: area under the precision-recall curve; a model that tells nothing has the share of the class.
+        Of each class: area under the precision-recall curve; an uninformative model has the share of the class.
     decision : dict or None
-        The class that is called, under "label", and its threshold, under "at".
+        The flagged class, under "label", and its threshold, under "at".
     curves, thresholds, roc, precision_recall : dict
-        Of each class: calibration (tuple of CalibrationBin), what calling it above a probability does (tuple of
+        Of each class: calibration (tuple of CalibrationBin), results of flagging it above a probability (tuple of
         Threshold), its ROC curve (points of 1 - specificity and sensitivity), and its precision-recall curve (corners,
         recall and precision).
     """
@@ -88,16 +88,14 @@ class Performance:
 
 @dataclass(frozen=True)
 class PastCase:
-    """A past case that is worth a look.
+    """A past case that deserves attention.
 
     Attributes
     ----------
-    index, id, outcome
-        Which.
-    n_cases : float
+    index, id, outcome Of the past case. n_cases : float
         Expected number of cases of which it is a neighbor; nan if it is not a parent.
     percentile : float
-        How usual it is among the past cases; nan if it has no leave-one-out votes.
+        How typical it is among the past cases; nan if it has no leave-one-out votes.
     """
 
     index: int
@@ -133,7 +131,7 @@ class Overview:
         With a second opinion: its `weight`, and under `log_loss` and `auc` the scores of precedents, second opinion and
         pool on past cases, each predicted from all others.
     focus : str
-        The class whose rates and curves are shown: the last one.
+        The class whose rates and curves are shown, which is the last one.
     influential, unusual : tuple of PastCase
         The past cases that are neighbors of most others, and those least like the others.
     n_without_precedent : int

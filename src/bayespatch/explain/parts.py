@@ -1,4 +1,4 @@
-"""The parts of an explanation: plain data, of which every rendering shows the numbers and computes none of its own."""
+"""The parts of an explanation, as plain data. Renderings show these numbers and compute none themselves."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Patch:
     Attributes
     ----------
     value : str
-        The past case's value, in the user's own words.
+        The past case's value, in the user's terms.
     agrees : bool
         Whether it counts as the case's value: equal, in the same bin, or within the window.
     matters : float
@@ -50,8 +50,8 @@ class Neighbor:
     vote_share : float
         Its mean share in all votes.
     reliance : float or None
-        Probability of the class that the attribution explains with this past case minus that without it, all else
-        equal: 0.04 means that it raises this probability by 4 points. None if neighbors are sampled.
+        Probability of the explained class with this past case minus that without it, all else equal: 0.04 means that it
+        raises this probability by 4 points. None if neighbors are sampled.
     features : dict
         Its values, {feature: Patch}.
     """
@@ -85,7 +85,7 @@ class Closest:
 
 
 class Shared(NamedTuple):
-    """A value of the case that `all` members of a group share, or those with most of its votes."""
+    """A value of the case shared by `all` members of a group, or by those with most of its votes."""
 
     feature: str
     value: str
@@ -93,7 +93,7 @@ class Shared(NamedTuple):
 
 
 class Differs(NamedTuple):
-    """A feature in which no member of a group shares the case's value; with their value if all have the same."""
+    """A feature in which no member of a group shares the case's value, with the members' value if all have the same."""
 
     feature: str
     value: str | None
@@ -136,7 +136,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Ungrouped:
-    """Past cases in no group: each has hardly any votes.
+    """Past cases outside the groups; each has hardly any votes.
 
     Attributes
     ----------
@@ -206,8 +206,8 @@ class Precedent:
     adequate : bool
         False if `percentile` is not above `quantile`.
     percentile : float or None
-        Share of the past cases, each predicted from the others by the features known of this case, that are explained
-        no better than this one. None if too little is known (`Fitted.percentiles`).
+        Share of the past cases, each predicted from the others by the features known of this case, that are at least as
+        unusual as this one. None if too little is known (`Fitted.percentiles`).
     quantile : float
         The share below which a case counts as without precedent.
     """
@@ -224,8 +224,8 @@ class Stability:
     Attributes
     ----------
     overlap : float or None
-        Mean share of a chain's most influential past cases (as many as are shown) that another chain's list has too;
-        None for a single chain.
+        Mean share of a chain's most influential past cases (as many as are shown) that are also in another chain's
+        list; None for a single chain.
     """
 
     overlap: float | None
@@ -242,7 +242,7 @@ class LikeThis:
     low, high : float
         Range of the share of the votes for it.
     n : int
-        Past cases, each predicted from the others, with such votes.
+        Number of past cases, each predicted from the others, with such votes.
     n_class : int
         Number of them that had the class.
     """

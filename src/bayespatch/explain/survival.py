@@ -147,7 +147,7 @@ def explain_times(
     level : float
         Of the intervals.
     quantile : float
-        Share of past cases at or below which there is no adequate precedent.
+        A case has no adequate precedent if at most this share of past cases is as unusual.
     """
     votes, familiarity = vote(case.codes[None])
     weights = votes.share[0].astype(np.float64)

@@ -13,7 +13,7 @@ _BAR = 10  # characters of the longest bar
 
 
 def as_text(why: JSONMapping, width: int) -> str:
-    """The answer: how likely, how far it can be trusted, and why."""
+    """The answer: how likely, how far to trust it, and why."""
     if width < _NARROWEST:
         raise ValueError(f"width={width} is too narrow for the explanation; pass at least {_NARROWEST}")
     lines: list[str] = [_headline(why), *_known_outcome(why)]
@@ -39,7 +39,7 @@ def _headline(why: JSONMapping) -> str:
 
 
 def fit_width(line: str, width: int) -> list[str]:
-    """A line in as many as it needs; those after the first begin below its text."""
+    """Wrap a line; continuation lines are indented to the start of its text."""
     indent = len(line) - len(line.lstrip())
     hanging = indent + (7 if indent and line.lstrip()[:1] in "0123456789<#" else 2)
     return wrap(line, width, subsequent_indent=" " * hanging, drop_whitespace=True) or [""]
@@ -47,7 +47,10 @@ def fit_width(line: str, width: int) -> list[str]:
 
 def _known_outcome(why: JSONMapping) -> Iterator[str]:
     if why["case"]["outcome"] is not None:
-        yield f"Known outcome: {why['case']['outcome']}. The answer does not use it; the closest patients do."
+        yield (
+            f"Known outcome: {why['case']['outcome']}. It affects the choice of the closest patients, but not "
+            "the prediction."
+        )
 
 
 def _classes(why: JSONMapping) -> Iterator[str]:
@@ -65,7 +68,7 @@ def _groups(why: JSONMapping) -> Iterator[str]:
     if not why["groups"]:
         yield "No past patient counts for this case."
         return
-    yield "Similar patients in groups, and how much each counts (the more similar, the more):"
+    yield "Similar patients in groups, and how much each group counts (more similar patients count more):"
     for part in why["groups"]:
         yield f"  {words.percent(part['vote_share']):>4} {': '.join(words.group(why, part))}"
     yield " ".join(text for text in (words.votes(why), words.opinions(why)) if text)

@@ -1,4 +1,4 @@
-"""What if the case had other values: two explanations, and what changed between them."""
+"""What-if comparisons: explanations of a case before and after a change, and the differences."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class WhatIf:
 
     @property
     def shift(self) -> dict[str, float]:
-        """The change of the probability of each class."""
+        """The change in the probability of each class."""
         after = self.after.probabilities
         return {name: after[name] - p for name, p in self.before.probabilities.items()}
 

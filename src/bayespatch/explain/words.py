@@ -1,4 +1,4 @@
-"""Sentences and figures that every rendering of an explanation shares, so that they never contradict each other.
+"""Sentences and figures shared by all renderings of an explanation, so that they never contradict each other.
 
 Each takes the explanation as plain data, as `Explanation.to_dict` returns it.
 """
@@ -25,14 +25,14 @@ _PLACES = ("with ", "without ", "who ", "whose ")  # beginnings of phrases that 
 
 
 class Check(NamedTuple):
-    """One check of how far an answer can be trusted."""
+    """One check of an answer's reliability."""
 
     passed: bool
     text: str
 
 
 def called(feature: JSONMapping) -> str:
-    """The feature's name for a reader: its description in the data dictionary, or the column's name.
+    """The feature's display name: its description in the data dictionary, or the column's name.
 
     >>> called({"name": "cp", "description": "chest pain"}), called({"name": "cp", "description": ""})
     ('chest pain', 'cp')
@@ -144,7 +144,7 @@ def outcome(why: JSONMapping, label: str) -> str:
 
 
 def had(why: JSONMapping, n: int, label: str) -> str:
-    """``11 had heart disease``; ``11 were malignant`` where the class does not name the target."""
+    """``11 had heart disease``; ``11 were malignant`` if the class does not name the target."""
     target, text = why["case"]["target"], outcome(why, label)
     if is_number(why):
         name = target or gettext("an outcome of")
@@ -209,7 +209,7 @@ def within(why: JSONMapping) -> str:
 
 
 def answer(why: JSONMapping) -> str:
-    """The answer in a few words: ``46% risk of heart disease``."""
+    """A short form of the answer: ``46% risk of heart disease``."""
     return f"{sentence(of_what(why))}: {figure(why)}" if is_number(why) else f"{figure(why)} {of_what(why)}"
 
 
@@ -219,7 +219,7 @@ def headline(why: JSONMapping) -> str:
 
 
 def base_rate(why: JSONMapping) -> str:
-    """``All patients: 35%``; their mean where the outcome is a number and there is an attribution."""
+    """``All patients: 35%``; their mean if the outcome is a number and there is an attribution."""
     if is_number(why):
         if not why["attribution"]:
             return ""
@@ -280,7 +280,7 @@ class _Statement(NamedTuple):
 
     @property
     def is_noun(self) -> bool:
-        """Whether the phrase stands in the place of "patients"."""
+        """Whether the phrase replaces "patients"."""
         return bool(self.phrase) and not self.phrase.startswith(_places())
 
 
@@ -357,13 +357,13 @@ def _dashed(text: str) -> str:
 
 
 def past_value(feature: JSONMapping, value: str) -> str:
-    """A past patient's value: ``with a reversible defect`` where there is such a phrase, otherwise name and value."""
+    """A past patient's value: ``with a reversible defect`` if there is a phrase, otherwise name and value."""
     one = _statement(feature, value)
     return one.phrase if one.phrase and not one.is_noun else one.plain
 
 
 def others(why: JSONMapping) -> float:
-    """Share of the past patients who are in no group."""
+    """Share of the past patients outside the groups."""
     return max(0.0, 1.0 - sum(part["vote_share"] for part in why["groups"]))
 
 
@@ -394,8 +394,8 @@ def votes(why: JSONMapping) -> str:
     if like is None:
         return found
     of_these = ngettext(
-        "Of {n} past patient for whom this share was similar, {had}.",
-        "Of {n} past patients for whom this share was similar, {had}.",
+        "Of {n} past patient with a similar share, {had}.",
+        "Of {n} past patients with a similar share, {had}.",
         like["n"],
         had=like["had"],
     )
@@ -403,7 +403,7 @@ def votes(why: JSONMapping) -> str:
 
 
 def like_this(why: JSONMapping) -> JSONObject | None:
-    """Past patients with votes like these: how many (`n`), and how many of them `had` the class in focus."""
+    """Past patients with similar votes: how many (`n`), and how many of them `had` the class in focus."""
     found, label = why["prediction"]["like_this"], focus(why)
     if found is None:
         return None
@@ -412,7 +412,7 @@ def like_this(why: JSONMapping) -> JSONObject | None:
 
 
 def opinions(why: JSONMapping) -> str | None:
-    """What similar patients and risk factors say, each alone and combined; None without a second opinion."""
+    """Predictions from similar patients and risk factors, alone and combined; None without a second opinion."""
     both, label = why["opinions"], focus(why)
     if both is None:
         return None
@@ -441,7 +441,7 @@ def opinions(why: JSONMapping) -> str | None:
 
 
 def checks(why: JSONMapping) -> list[Check]:
-    """How far the answer can be trusted, one check for each question; those that failed first."""
+    """The checks of the answer's reliability, failed ones first."""
     known, both, typical = why["case"]["known"], why["opinions"], why["precedent"]
     few = known["n"] < FEW_KNOWN * known["of"] or typical["percentile"] is None
     found = []
@@ -490,7 +490,7 @@ def _width(why: JSONMapping) -> Check:
 
 
 def verdict(why: JSONMapping) -> str:
-    """The checks in a few words."""
+    """A short summary of the checks."""
     found = checks(why)
     failed = sum(not check.passed for check in found)
     if failed:
@@ -548,15 +548,15 @@ def caveats(why: JSONMapping) -> list[str]:
     found = [precedent(why), opinions(why), unexpected(why), stability(why), error(why)]
     limits = (
         gettext("Similarity and points describe the past patients; they are not causes."),
-        gettext("The answer holds for patients from the same place and time as the past ones."),
+        gettext("The answer applies to patients from the same place and time as the past ones."),
     )
     return [text for text in (*found, *limits) if text]
 
 
 class Step(NamedTuple):
-    """Points of one finding, with its name and value apart and as one `text`.
+    """Points of one finding, with its name and value, both separately and as one `text`.
 
-    All findings that are not shown one by one have no name.
+    The entry for all other findings has no name.
     """
 
     name: str
@@ -566,7 +566,7 @@ class Step(NamedTuple):
 
 
 def steps(why: JSONMapping, most: int = MOST_POINTS) -> tuple[Step, ...]:
-    """From the base rate to the answer: the findings with the most points, then all others together."""
+    """The steps from the base rate to the answer: the findings with the most points, then all others combined."""
     attribution = why["attribution"]
     if attribution is None:
         return ()
@@ -605,7 +605,7 @@ def compared(why: JSONMapping, most: int = MOST_POINTS) -> list[JSONMapping]:
 
 
 def comparison(feature: JSONMapping, patch: JSONMapping) -> str:
-    """``same``, ``close`` or ``different``: a past patient's value beside the case's."""
+    """``same``, ``close`` or ``different``: a past patient's value compared with the case's."""
     if not patch["agrees"]:
         return "different"
     return "same" if patch["value"] == feature["value"] else "close"

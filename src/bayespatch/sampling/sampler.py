@@ -76,7 +76,7 @@ def sample(
     hyper : Hyperparameters, optional
         The constants of the prior and of the votes.
     model : {"I", "II", "III"}
-        Influence of a neighbor on a case: equal, by the number of features that matter, or free.
+        Influence of a neighbor on a case: equal, by the number of features that matter, or separate for each neighbor.
     likelihood : {"exact", "paper"}
         g / sum g, or (g + 1) / (sum g + 1) as the paper prints it.
     supervised : bool
