@@ -23,7 +23,7 @@ def shown_bytes(n_bytes: float) -> str:
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
-    """Bytes still available to this process; None if the system does not report them.
+    """Bytes available to this process; None if the system does not report them.
 
     On Linux, the smallest of the available memory, what remains in the process's control groups (such as a container's
     limit), and what remains of its own limits (``ulimit -v``). Elsewhere, the total memory.

@@ -1,14 +1,14 @@
 """Calibrate votes to probabilities.
 
-The plain share of the votes is under-confident: a few neighbors do not carry all the information in the past cases.
-The leave-one-out votes on past cases show how to correct it:
+The uncalibrated share of the votes is under-confident: a few neighbors do not contain all the information in the past
+cases. The leave-one-out votes on past cases show how to correct it:
 
     log p(m) = slope * (log votes_m - log anchor_m) + log base_m + constant:
 
-the anchor, which is the votes on a case without any known value, maps to the base rates whatever the slope; the slope
-scales how far other votes move the probability. If all parents' votes have equal weight, the anchor equals the base
-rates. It differs from them if classes are weighted or are more frequent among the parents than among the cases,
-because the mean of a share is not the share of the means.
+the anchor (the votes on a case without any known value) maps to the base rates for every slope; the slope scales the
+effect of other votes. If all parents' votes have equal weight, the anchor equals the base rates. It differs from them
+if classes are weighted or are more frequent among the parents than among the cases, because the mean of a share is not
+the share of the means.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Calibration:
         weights: ArrayLike = 1.0,
         anchor: ArrayLike | None = None,
     ) -> Calibration:
-        """Learn the map that makes the classes y of past cases most probable, given their leave-one-out votes.
+        """Learn the map that maximizes the likelihood of the classes y of past cases, given their leave-one-out votes.
 
         Parameters
         ----------
@@ -168,15 +168,15 @@ class Calibration:
         """Intervals of the probabilities, (n, M, 2), from the number of voters.
 
         If the voters, of equal weight, were a random sample of all cases like this one, the share of a class among such
-        cases would have a Beta distribution (Jeffreys' prior). The ends of its central interval are calibrated like the
-        votes themselves.
+        cases would have a Beta distribution (Jeffreys' prior). The limits of its central interval are calibrated like
+        the votes.
 
         Parameters
         ----------
         votes : array of shape (n, M)
             Mean shares of the votes for each class.
         n_voters : array of shape (n,)
-            How many voters of equal weight there are (`effective_number`).
+            Effective number of voters (`effective_number`).
         level : float
             Probability of the interval.
 
@@ -203,7 +203,7 @@ class Calibration:
 
 
 def effective_number(shares: AnyArray) -> NDArray[np.float64]:
-    """How many voters of equal weight votes with these shares count as, (n,), from (n, S): ``(sum s)^2 / sum s^2``.
+    """Effective number of voters for these shares of the votes, (n,), from (n, S): ``(sum s)^2 / sum s^2``.
 
     Examples
     --------

@@ -1,15 +1,16 @@
 """Survival curves from votes, calibrated on leave-one-out votes.
 
-The voters on a case had O events where all past cases, followed for as long, would have had E. In the early and in the
-late half of the intervals of time they had O_g and E_g. With Kish's effective number n of voters, the case has the
+The voters on a case had O events, compared with E expected from all past cases over the same follow-up. In the early
+and late halves of the time intervals, these numbers are O_g and E_g. With Kish's effective number n of voters, the case
+has the
 hazard
 
     h(t) = h0(t) base_k exp(level r + shape s_g),   t in interval k of half g,
     r = log (O + LEAST p) / (E + LEAST p),   s_g = log (n O_g + 1) / (n E_g exp(r) + 1),
 
 where h0 is the hazard of all past cases and p their share with an event. ``level`` is above 1 if votes are
-under-confident. ``shape`` says how far to trust the course over time: a feature may matter early and not late. Single
-intervals have too few events for that. Both have normal priors and are learned from the past cases' leave-one-out votes
+under-confident. ``shape`` scales the difference between early and late: a feature may matter only early. Individual
+intervals have too few events for this. Both have normal priors and are learned from the past cases' leave-one-out votes
 by Cox's partial likelihood, with a baseline that is constant within each interval relative to h0; ``base_k`` is this
 baseline.
 """
@@ -35,7 +36,7 @@ _SMALLEST = 1e-12
 
 
 class Spread(NamedTuple):
-    """How the votes on n cases vary over the draws of the importances.
+    """Variation of the votes on n cases over the draws of the importances.
 
     Attributes
     ----------
@@ -106,7 +107,7 @@ class Course(NamedTuple):
         )
 
     def of_cases(self, rows: NDArray[np.int64]) -> Course:
-        """That of some of the cases."""
+        """The same for some of the cases."""
         return Course(*(part[rows] for part in self))
 
 
@@ -194,7 +195,7 @@ class TimesCalibration(NamedTuple):
 def held_out_log_ratios(course: Course, exposure: Array, happens: Array, folds: Sequence[NDArray[np.int64]]) -> Array:
     """`TimesCalibration.log_hazard_ratio` of the cases of each fold, (n, K), calibrated on the other folds.
 
-    Otherwise the second opinion, which has not seen these cases, would get too small a weight.
+    Otherwise the weight of the second opinion, which has not seen these cases, would be too small.
     """
     log_ratio = np.empty_like(exposure)
     for places in folds:

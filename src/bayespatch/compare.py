@@ -59,7 +59,7 @@ class RepeatedRowsWarning(UserWarning):
 class Standing(NamedTuple):
     """Results of one method: each measure in each fold, and the seconds for fits and predictions.
 
-    None for an opinion alone, which comes from the fit of both.
+    None for a single opinion, which comes from the fit of both.
     """
 
     method: str
@@ -83,7 +83,7 @@ Setting: TypeAlias = float | str
 
 
 class Rival(NamedTuple):
-    """A usual method, and the settings among which cross-validation within each fold chooses."""
+    """A standard method, and the settings from which cross-validation within each fold chooses."""
 
     estimator: BaseEstimator
     grid: dict[str, list[Setting]]
@@ -117,9 +117,9 @@ def compare(
     regression : bool
         Whether outcomes are numbers.
     folds : int
-        The same for every method; in each the classes have the shares that they have in the table.
+        The same for every method, stratified by class.
     seed : int
-        Of the folds and of the methods that draw.
+        For the folds and for methods with random numbers.
     groups : sequence of length n, optional
         Rows with the same value, such as a patient's visits, are always in the same fold. Without it, rows that repeat
         each other more often than chance explains are kept together, with a `RepeatedRowsWarning`.

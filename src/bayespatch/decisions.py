@@ -1,4 +1,4 @@
-"""Decision thresholds: from which probability on a class is called, and which predictions are undecided.
+"""Decision thresholds: the probability from which a class is flagged, and which predictions are undecided.
 
 A threshold follows from costs: if a missed case costs as much as f false alarms, flagging is worthwhile from a
 probability of 1 / (1 + f).
@@ -81,7 +81,7 @@ def read_decision(
     names : sequence of str
         Names of the classes; with two classes, the default is the last one.
     values : sequence, optional
-        The classes themselves, by which they may be named as well.
+        The classes themselves, as alternative names.
 
     Examples
     --------
@@ -133,4 +133,6 @@ def _probability(name: str, text: str, number: str) -> float:
         raise ValueError(f"threshold {text!r} is not a probability; pass a number between 0 and 1, such as 0.2")
     if len(parts) == 2 and min(parts) > 0.0 and all(map(math.isfinite, parts)):
         return parts[1] / sum(parts)
-    raise ValueError(f"cost {text!r} is not a pair of costs; pass what a missed case and a false alarm cost, as 10:1")
+    raise ValueError(
+        f"cost {text!r} is not a pair of costs; pass the costs of a missed case and a false alarm, such as 10:1"
+    )

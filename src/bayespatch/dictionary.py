@@ -1,6 +1,6 @@
 """The data dictionary: what each column of a table means, and which values it may have.
 
-It is a file that a data manager writes once, as CSV, YAML or JSON::
+It is a CSV, YAML or JSON file that a data manager writes once::
 
     name,label,kind,unit,levels,usual,possible,identifier,sensitive,fixed
     age,age at admission,number,years,,30..80,0..120,,,yes
@@ -11,13 +11,13 @@ It is a file that a data manager writes once, as CSV, YAML or JSON::
     cp: {label: chest pain, levels: {1: typical angina, 2: atypical angina, 3: non-anginal, 4: asymptomatic}}
     mrn: {identifier: true}
 
-``phrases`` say what patients with a value are called in a sentence, as a noun in the plural or beginning with "with",
+``phrases`` describe patients with a value in a sentence, as a plural noun or beginning with "with",
 "without", "who" or "whose" (``58 men with a normal thallium scan``)::
 
     sex: {levels: {0: female, 1: male}, phrases: {0: women, 1: men}}
     thal: {levels: {3: normal, 7: defect}, phrases: {3: with a normal thallium scan, 7: with a thallium defect}}
 
-A column without a line in it has no description and any value of its kind.
+A column without an entry has no description and may have any value of its kind.
 
 Follow-up columns are recorded for past cases and not compared (`bayespatch.follow_up`). Their role is ``follow-up``, or
 ``treatment``; a time to an event also names the column that holds the event::
@@ -84,8 +84,7 @@ class Entry:
     usual : pair of numbers, or None
         A number outside it is accepted with a warning.
     possible : pair of numbers, or None
-        A number outside it is refused.
-    coarse : float or None
+        A number outside it is rejected. coarse : float or None
         Width of the ranges in which viewers see the numbers.
     identifier : bool
         Whether it identifies the patient and is not a feature.
@@ -348,7 +347,7 @@ class Dictionary:
         return name in self.entries
 
     def only(self, names: Iterable[str]) -> Dictionary:
-        """The part about some columns."""
+        """The entries of some columns."""
         return Dictionary({name: self[name] for name in names})
 
     def check_row(self, values: Mapping[str, object], where: str = "") -> dict[str, Value]:
@@ -473,7 +472,7 @@ def _check_column(entry: Entry, column: Series) -> None:
 
 
 def plain_value(value: object, name: str, where: str = "") -> Value:
-    """A value as JSON has it: whole numbers as integers, NaN and other missing values as None.
+    """A value for JSON: whole numbers as integers, NaN and other missing values as None.
 
     Examples
     --------

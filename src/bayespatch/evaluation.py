@@ -68,7 +68,8 @@ class FeatureDrift:
     unseen : float
         Share of new cases with a value that no past case has.
     drifted : bool
-        Whether values or missing values differ by at least .1, beyond chance for as many features.
+        Whether values or missing values differ by at least .1, more than expected by chance for this number of
+        features.
     """
 
     feature: str
@@ -85,8 +86,8 @@ class FeatureDrift:
 class SubgroupValidation:
     """New cases that share a value, or that were seen in one period.
 
-    `off` is True if predicted and observed frequencies differ by 10 points or more, beyond chance for this number of
-    groups.
+    `off` is True if predicted and observed frequencies differ by 10 points or more, more than expected by chance for
+    this number of groups.
     """
 
     feature: str
@@ -141,7 +142,7 @@ def validate(
     decision: Decision | None = None,
     seed: int = 0,
 ) -> Validation:
-    """Predict new cases with known outcomes, and compare.
+    """Predict new cases with known outcomes, and compare predictions with outcomes.
 
     Parameters
     ----------

@@ -1,22 +1,22 @@
 """Importance of features for predictions.
 
-The log loss of past cases, each predicted from all others, falls from that of the base rates to that of the pooled
-prediction as the features become known. The importance of a feature is its Shapley value of this fall: the mean, over
-the orders in which features may become known, of the decrease when this feature does, as a share of the base rates' log
-loss. The shares of all features add up to McFadden's pseudo-R2 of the model. Two columns that say the same share what
-they are worth together. A feature without which the model would predict better has importance 0.
+As features become known, the log loss of past cases, each predicted from all others, falls from that of the base rates
+to that of the pooled prediction. The importance of a feature is its Shapley value: the decrease when this feature
+becomes known, averaged over all orders in which features can become known, as a share of the base rates' log loss. The
+shares of all features add up to McFadden's pseudo-R2 of the model. Two columns with the same content share their joint
+importance. A feature without which the model would predict better has importance 0.
 
-- A feature that is not known is withheld from the fitted model, and nothing is fitted again: it is no factor of the
-  weight of a past case and adds nothing to the additive opinion. The log weights are the means of their draws.
-- No case is judged by what was learned from it. The past cases are split into folds, with all cases of a patient in
-  one. Without a fold, the importances q move by one Newton step, and the additive opinion is fitted again.
+- An unknown feature is withheld from the fitted model, without refitting: it does not affect the weights of past cases
+  and adds nothing to the additive opinion. The log weights are the means of their draws.
+- No case is predicted by parameters learned from it. The past cases are split into folds, with all cases of a patient
+  in one. Without a fold, the importances q move by one Newton step, and the additive opinion is fitted again.
 - Intervals are those of the delete-a-group jackknife over the folds, which covers both the choice of the cases and what
   was learned from them, with the Monte Carlo error of the orders that were drawn.
-- Of a large table some past cases, evenly spread, are predicted from all others. With more than `MOST_FOLDED` past
-  cases a single one hardly moves what is learned, and the interval covers the choice of the cases alone.
+- In a large table, an evenly spread sample of past cases is predicted from all others. With more than `MOST_FOLDED`
+  past cases, a single one hardly affects the model, and the interval covers only the choice of the cases.
 
-Where votes are sampled, they are replaced by votes in closed form under the posterior mean of q, calibrated on their
-own: sampling a prediction for each subset of features would take minutes.
+Sampled votes are replaced by closed-form votes under the posterior mean of q, calibrated separately: sampling a
+prediction for each subset of features would take minutes.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ class FeatureImportance:
     Attributes
     ----------
     gains : array of shape (P,)
-        Decrease of the leave-one-out log loss that each feature is worth, as a share of that of the base rates. Below 0
+        Decrease of the leave-one-out log loss due to each feature, as a share of that of the base rates. Below 0
         if the model would predict better without the feature.
     gain_intervals : array of shape (P, 2)
-        Their intervals of the level `LEVEL`.
+        Their intervals, with level `LEVEL`.
     loss_without, loss : float
-        Log loss without any feature and with all, in nats per case.
+        Log loss without features and with all features, in nats per case.
     n_cases : int
         Past cases that were predicted.
 
@@ -182,8 +182,8 @@ def measure_importance(model: PooledModel, *, n_threads: int = 1, seed: int = 0)
 def drawn_orders(n_features: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
     """Groups of orders in which the features become known, each of shape (O, P).
 
-    All orders of up to `MOST_EXACT` features are one group. Otherwise a group has a random order, shifted so that a
-    feature comes early as well as late, and the reverse of each.
+    All orders of up to `MOST_EXACT` features are one group. Otherwise a group has a random order, cyclically shifted so
+    that each feature comes both early and late, and the reverse of each.
 
     Examples
     --------
@@ -286,7 +286,7 @@ class _Predictor:
         return np.asarray(weights[self.model.cases[rows]] @ scores.by_comparison)
 
     def gains(self, places: Rows, groups: list[NDArray[np.int64]]) -> tuple[Array, Array]:
-        """Log probabilities of what came, for some of the cases (places in `rows`), and what each feature adds to them.
+        """Log probabilities of the outcomes of some cases (positions in `rows`), and the contribution of each feature.
 
         Returns
         -------

@@ -1,8 +1,8 @@
 """Everything that `fit` learns, as one immutable object.
 
-An estimator holds a single `Fitted` and replaces it in one assignment, so a prediction that runs in another thread sees
-either the old model or the new one. Predictions, explanations, files and the case base all read a `Fitted`;
-scikit-learn's attributes with a trailing underscore are properties that look into it.
+An estimator stores a single `Fitted` and replaces it in one assignment, so a prediction in another thread sees either
+the old model or the new one. Predictions, explanations, files and the case base all read a `Fitted`; scikit-learn's
+attributes with a trailing underscore are properties that read from it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class OpinionOnCases(NamedTuple):
     ----------
     probabilities : array of shape (n, M)
     pool : Pool
-        How both opinions become one.
+        How both opinions are pooled.
     interval : array of shape (n, M, 2), or None
         Intervals of `probabilities`; None if the opinion has none.
     points : array of shape (n, P), or None
@@ -66,10 +66,10 @@ class OpinionOnCases(NamedTuple):
     base : array of shape (M,), or None
         Base rates, from which `points` count.
     of_known : function, optional
-        Maps a row and sets of known features, (k, P), to what the opinion says if nothing else is known of the case:
-        probabilities, (k, M), or means, (k,), where outcomes are numbers.
+        Maps a row and sets of known features, (k, P), to the predictions of the opinion if nothing else is known:
+        probabilities, (k, M), or means, (k,), for numeric outcomes.
     uses : bool array of shape (n, P), or None
-        Which features count, missing ones among them where missing is a value.
+        Which features contribute, including missing ones if missing counts as a value.
     """
 
     probabilities: Array
@@ -84,7 +84,7 @@ class OpinionOnCases(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Fitted(ABC):
-    """What `fit` has learned from n past cases with P features and M classes.
+    """The result of `fit` on n past cases with P features and M classes.
 
     Attributes
     ----------
@@ -93,13 +93,13 @@ class Fitted(ABC):
     x, values : arrays of shape (n, P)
         The training table as codes, and as `EncodedTable.values` (numbers instead of bins).
     y : int array of shape (n,)
-        Classes; a numeric outcome is cut into classes.
+        Classes; a numeric outcome is divided into classes.
     groups : int array of shape (n,), or None
         Rows of one group (a patient's visits) never vote on each other.
     ids : tuple of n strings, or None
         Names of the rows; None if they are numbered.
     parents, cases : int arrays of shape (S,) and (N,)
-        Rows that may vote, and rows that the model has learned from.
+        Rows that may vote, and rows used for training.
     posterior : Posterior
         Draws of the importances and of all other sampled quantities.
     tuning : Tuning or None
@@ -124,13 +124,13 @@ class Fitted(ABC):
     sample_weight : array of shape (n,), or None
         Weight of each row; None: once.
     elsewhere : PartitionedIndex or None
-        All past cases, where they are too many for this process. The training table is then a random sample of them,
-        on which calibration and the second opinion rest; all past cases vote where they are.
+        All past cases, if there are too many for this process. The training table is then a random sample of them, used
+        for calibration and the second opinion; all past cases vote in their partitions.
     rows : int array of shape (n,), or None
-        Which past cases the rows of the training table are, if they are a sample: rows of the whole table.
+        Row numbers in the whole table of the rows of the training table, if they are a sample.
 
-    Fields with the metadata `STORED_WITHOUT_CASES` hold totals over all rows. Only these may be stored in a model file
-    that leaves out the past cases.
+    Fields with the metadata `STORED_WITHOUT_CASES` contain totals over all rows. Only these may be stored in a model
+    file without the past cases.
     """
 
     schema: Schema
@@ -189,7 +189,7 @@ class Fitted(ABC):
 
     @cached_property
     def past(self) -> Data:
-        """The cases the model has learned from, with the parents that vote on them."""
+        """The cases that the model was trained on, with the parents that vote on them."""
         if self.elsewhere is not None and self.rows is not None:
             found = data_elsewhere(self.x, self.y, self.rows, self.schema, self.elsewhere, self.parents)
             return found._replace(x=_at(self.x, self.cases), y=self.y[self.cases], own_parent=self.rows[self.cases])
@@ -198,7 +198,7 @@ class Fitted(ABC):
 
     @cached_property
     def sample_past(self) -> Data:
-        """The same, but where all past cases are elsewhere, only those of the training table vote."""
+        """The same, but with partitioned past cases, only those of the training table vote."""
         if self.elsewhere is None:
             return self.past
         return past_data(self.x, self.y, self.cases, self.cases, self.schema, self.n_classes)
@@ -206,8 +206,8 @@ class Fitted(ABC):
     def around(self, case: Data, k: int = MOST_AROUND, n_threads: int = 1) -> Fitted:
         """The model with the past cases that matter to a single case, `case`, as parents.
 
-        Where all past cases are elsewhere, the k with the largest shares of the votes are fetched and follow the
-        training table; all others still vote. Otherwise this is the model itself.
+        With partitioned past cases, the k with the largest shares of the votes are fetched and appended to the training
+        table; all others still vote. Otherwise this is the model itself.
         """
         if self.elsewhere is None or self.rows is None:
             return self
@@ -228,16 +228,16 @@ class Fitted(ABC):
         return found
 
     def compute_once(self) -> None:
-        """Compute what the explanations of all cases have in common, so that `around` passes it on."""
+        """Compute the common parts of all explanations, which `around` passes on."""
         for name in _OF_ALL_CASES:
             getattr(self, name)
 
     def number_of(self, row: int) -> int:
-        """Which past case a row of the training table is."""
+        """The past case of a row of the training table."""
         return row if self.rows is None else int(self.rows[row])
 
     def past_cases(self, numbers: Rows) -> PastCases:
-        """Some past cases by their rows, in the whole table where all past cases are elsewhere."""
+        """Some past cases by row number (in the whole table if it is partitioned)."""
         if self.elsewhere is not None:
             found = self.elsewhere.cases(numbers)
             return found if self.ids is not None else found._replace(ids=None)
@@ -245,23 +245,23 @@ class Fitted(ABC):
         return PastCases(self.x[numbers], self.y[numbers], self.values[numbers], ids)
 
     def rows_named(self, name: str) -> Rows:
-        """Rows of the past cases of this name, in the whole table where all past cases are elsewhere."""
+        """Row numbers of the past cases with this name (in the whole table if it is partitioned)."""
         if self.elsewhere is not None:
             return self.elsewhere.rows_named(name)
         return np.flatnonzero([own == name for own in self.ids or ()])
 
     @property
     def n_voting(self) -> int:
-        """How many past cases vote."""
+        """Number of past cases that vote."""
         return len(self.parents) if self.elsewhere is None else self.elsewhere.n_cases
 
     @property
     def n_past_cases(self) -> int:
-        """How many past cases the model has learned from."""
+        """Number of past cases that the model was trained on."""
         return len(self.cases) if self.elsewhere is None else self.elsewhere.n_cases
 
     def class_sizes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """How many past cases of each class vote, (M,), and how many there are."""
+        """Number of past cases of each class that vote, (M,), and number of all past cases of each class."""
         if self.elsewhere is not None:
             return self.elsewhere.n_by_class, self.elsewhere.n_by_class
         voting = np.bincount(self.y[self.parents], minlength=self.n_classes)
@@ -269,7 +269,7 @@ class Fitted(ABC):
 
     @property
     def class_shares(self) -> Array:
-        """How common the classes are among the cases that the model has learned from, (M,)."""
+        """Frequencies of the classes among the cases that the model was trained on, (M,)."""
         if self.elsewhere is not None:
             return self.elsewhere.weight_by_class / self.elsewhere.total_weight
         weights = None if self.sample_weight is None else self.sample_weight[self.cases]
@@ -277,7 +277,7 @@ class Fitted(ABC):
         return np.asarray(sizes / max(sizes.sum(), np.finfo(np.float64).tiny))
 
     def new_cases(self, x: Array, y: Rows | None = None) -> Data:
-        """Coded new cases, (n, P), with their classes where these are known."""
+        """Coded new cases, (n, P), with their classes if known."""
         hidden = np.full(len(x), HIDDEN)
         return self.past._replace(x=x, y=hidden if y is None else y, own_parent=np.full(len(x), -1))
 
@@ -290,7 +290,7 @@ class Fitted(ABC):
 
     @abstractmethod
     def describe_outcomes(self, codes: Rows, y: object) -> Sequence[str]:
-        """Known outcomes as text, given their codes and what the user passed as y."""
+        """Known outcomes as text, given their codes and the user's y."""
 
     @abstractmethod
     def outcome_codes(self, y: ArrayLike, n: int) -> Rows:
@@ -301,14 +301,15 @@ class Fitted(ABC):
         return str(self.number_of(row)) if self.ids is None else self.ids[row]
 
     def name_of(self, number: int) -> str:
-        """Name of a past case by its row, in the whole table where all past cases are elsewhere."""
+        """Name of a past case by row number (in the whole table if it is partitioned)."""
         ids = self.past_cases(np.array([number])).ids
         return str(number) if ids is None else ids[0]
 
     def may_be_shown(self, number: int) -> bool:
-        """Whether a past case, by its row, may be named or shown: only parents may, or those chosen among them.
+        """Whether a past case, given by row number, may be named or shown: only parents may, or those chosen among
+        them.
 
-        Where all past cases are elsewhere, its row is that of the whole table, and all may be shown.
+        With partitioned past cases, it is the row number of the whole table, and all may be shown.
         """
         return self.elsewhere is not None or bool(np.isin(number, self.may_show))
 
@@ -318,7 +319,7 @@ class Fitted(ABC):
         return self.parents if self.shown is None else self.shown
 
     def place_of(self, row: int) -> int:
-        """Place of a past case among the parents, -1 if it is none; where all are elsewhere, its row there."""
+        """Position of a past case among the parents, or -1; with partitioned past cases, its row number."""
         if self.elsewhere is not None:
             return row
         places = np.flatnonzero(self.parents == row)
@@ -355,7 +356,7 @@ class Fitted(ABC):
 
     @cached_property
     def ranges(self) -> Array:
-        """Smallest and largest number of each column, (P, 2); NaN if it holds no numbers."""
+        """Smallest and largest number of each column, (P, 2); NaN if it has no numbers."""
         limits = np.full((len(self.schema.columns), 2), np.nan)
         for j, column in enumerate(self.schema.columns):
             numbers = self.values[:, j][np.isfinite(self.values[:, j]) & (self.values[:, j] > MISSING_NUMBER)]
@@ -367,8 +368,8 @@ class Fitted(ABC):
     def familiarity(self) -> Array:
         """Sorted familiarity of the past cases, each predicted by the others.
 
-        Only cases the model has learned from count, unless all are parents: parents may have been chosen for being
-        unlike the rest.
+        Only training cases are included, unless all are parents: parents may have been chosen because they differ from
+        the rest.
         """
         learned = np.isin(self.loo.rows, self.cases)
         return np.sort(self.loo.familiarity[learned if learned.any() else slice(None)])
@@ -382,11 +383,11 @@ class Fitted(ABC):
         return (1.0 + n_below) / (1.0 + len(self.familiarity))
 
     def percentiles(self, x: Array, familiarity: Array) -> Array:
-        """`percentile` of coded cases, (n, P), each among past cases of which no more is known.
+        """`percentile` of coded cases, (n, P), each compared with past cases reduced to the same known values.
 
-        Values that a case lacks are withheld from the past cases as well (up to `MOST_COMPARED` of them, with votes in
-        closed form), so a case is not familiar for being unknown. NaN if too little is known: nothing, or fewer than
-        half of the features and fewer than of any past case.
+        Values that are missing in a case are withheld from the past cases as well (up to `MOST_COMPARED` of them, with
+        closed-form votes), so missing values do not make a case look familiar. NaN if too little is known: no feature,
+        or fewer than half of the features and fewer than in any past case.
         """
         found = self.percentile(familiarity)
         compared = np.array([column.is_compared for column in self.schema.columns])
@@ -430,14 +431,14 @@ class Fitted(ABC):
 
     @cached_property
     def subgroups(self) -> Subgroups:
-        """Subgroups of the past cases, and how good leave-one-out predictions are in each."""
+        """Subgroups of the past cases, with the performance of leave-one-out predictions in each."""
         rows, unflagged = self.loo.rows, np.zeros(len(self.loo.rows), dtype=np.bool_)
         x, values, y = self.x[rows], self.values[rows], self.y[rows]
         return Subgroups.learn(self.schema, x, values, self.loo_probabilities, y, self.class_names, unflagged)
 
     @cached_property
     def loo_accuracy(self) -> float:
-        """Share of past cases whose class is predicted correctly by the others."""
+        """Share of past cases whose class is predicted correctly from the others."""
         return accuracy(self.loo_probabilities, self.y[self.loo.rows])
 
     @cached_property
@@ -468,10 +469,10 @@ class Fitted(ABC):
         return total * (len(past.x) / len(some))
 
     def has_as_neighbor(self, parent: int, n_threads: int) -> tuple[Rows, Array]:
-        """Rows of past cases, and the probability that a parent (its place in `parents`) is their neighbor.
+        """Rows of past cases, and the probability that a parent (its position in `parents`) is their neighbor.
 
-        With closed-form votes these are the past cases most like the parent, and the probability is its share of the
-        votes on them.
+        With closed-form votes these are the past cases most similar to the parent, and the probability is its share of
+        the votes on them.
         """
         if not self.votes_are_closed:
             return self.cases, self.posterior.z_mean[:, parent].astype(np.float64)
@@ -512,7 +513,7 @@ class Fitted(ABC):
 
     @abstractmethod
     def second_opinion_of_past(self, rows: Rows) -> OpinionOnCases | None:
-        """The second opinion on rows of the training table, each as if it had not been learned from."""
+        """The second opinion on rows of the training table, each without its influence on the model."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -524,7 +525,7 @@ class FittedClasses(Fitted):
     classes : array of shape (M,)
         The classes themselves, sorted.
     decision : Decision or None
-        From which probability on a class is called, if that was said.
+        The probability from which a class is flagged, if specified.
     """
 
     opinion: ClassOpinion | None
@@ -536,7 +537,7 @@ class FittedClasses(Fitted):
         return [self.class_names[code] for code in codes.tolist()]
 
     def outcome_codes(self, y: ArrayLike, n: int) -> Rows:
-        """Places of n known classes in `classes`."""
+        """Positions of n known classes in `classes`."""
         labels = np.asarray(y)
         unknown = sorted(set(labels.tolist()) - set(self.classes.tolist()), key=str)
         if unknown or len(labels) != n:
@@ -604,10 +605,10 @@ class FittedClasses(Fitted):
         return model._replace(weights=self.sample_weight)
 
     def second_opinion_of_past(self, rows: Rows) -> OpinionOnCases | None:
-        """Leave-one-out probabilities; interval and points would come from a model that knows the row.
+        """Leave-one-out probabilities; without intervals and points, which would come from a model trained on the row.
 
-        What the opinion says of some of a row's values is that of the score with the row. The log odds move by what
-        leaving the row out changes, in proportion to the number of known values.
+        Predictions from some of a row's values use the score learned with the row. The change in log odds due to
+        leaving the row out is added in proportion to the number of known values.
         """
         if self.pool is None or self.opinion is None:
             return None
@@ -636,7 +637,7 @@ class FittedNumbers(Fitted):
     outcomes : array of shape (n,)
         Outcomes of the training table.
     edges : array of shape (M - 1,)
-        Where outcomes are cut into classes; an edge belongs to the class above it.
+        Edges of the outcome classes; an edge belongs to the class above it.
     kernel_density : KernelDensity
         Maps weighted outcomes of neighbors to a distribution.
     """
@@ -740,7 +741,7 @@ class FittedNumbers(Fitted):
 
 
 class HasFitted(Protocol):
-    """An estimator that holds what it has learned."""
+    """An estimator with a `Fitted`."""
 
     @property
     def fitted_(self) -> Fitted:
@@ -748,7 +749,7 @@ class HasFitted(Protocol):
 
 
 def tails(level: float) -> Array:
-    """The two quantiles that bound a central interval."""
+    """The two quantiles that are the limits of a central interval."""
     return np.array([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
 
 
@@ -765,7 +766,7 @@ def _at(x: Array, rows: Rows) -> Array:
 def data_elsewhere(
     x: Array, y: Rows, rows: Rows, schema: Schema, elsewhere: PartitionedIndex, parents: Rows | None = None
 ) -> Data:
-    """A sample of the past cases, given which they are; all past cases vote elsewhere.
+    """A sample of the past cases, with their row numbers; all past cases vote in their partitions.
 
     `parents` are the rows of the sample whose own shares of the votes are to be known; None: all of them.
     """
@@ -797,7 +798,7 @@ def past_data(
 ) -> Data:
     """Rows of the training table as cases, with the parents that vote on them.
 
-    A row that is not a parent but shares its group with parents points at one of these, so that none of them votes.
+    A row that is not a parent but has parents in its group refers to one of these, so that none of them votes.
     """
     own_parent = np.full(len(x), -1)
     if groups is not None:

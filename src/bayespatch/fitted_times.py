@@ -1,7 +1,7 @@
-"""What a survival model has learned, and how the votes on a case become a survival curve.
+"""The fitted state of a survival model, and the conversion of votes to survival curves.
 
-The precedents' curve multiplies the hazard of all past cases (Nelson and Aalen) by what `calibrate_times` reads off
-the votes. A second opinion is pooled with it as a mixture of two distributions of the time.
+The precedents' curve multiplies the hazard of all past cases (Nelson and Aalen) by a factor that `calibrate_times`
+computes from the votes. A second opinion is pooled with it as a mixture of two distributions of the event time.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class CaseVotes(NamedTuple):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class FittedTimes(Fitted):
-    """A fitted survival model; its classes are pairs of an interval of time and whether the event happened there.
+    """A fitted survival model; its classes are pairs of a time interval and whether the event happened in it.
 
     Attributes
     ----------
@@ -78,7 +78,7 @@ class FittedTimes(Fitted):
         Of the training table.
     time_intervals : TimeIntervals
     times_calibration : TimesCalibration
-        How votes are read as a hazard.
+        The map from votes to a hazard.
     event_name : str
         Name of the event; may be empty.
     """
@@ -153,7 +153,7 @@ class FittedTimes(Fitted):
         return np.eye(self.time_intervals.n)[place] * self.event[:, None], self.base_exposure(self.time)
 
     def course(self, votes: CaseVotes) -> Course:
-        """What happened to the voters."""
+        """The outcomes of the voters."""
         events, expected = (part[self.parents] for part in self.outcomes_by_interval)
         spread = None
         if votes.covariance is not None:
@@ -205,7 +205,7 @@ class FittedTimes(Fitted):
 def read_times(y: EventTimes) -> tuple[Array, NDArray[np.bool_]]:
     """Times and events from a structured array with a boolean field and a field of times, as scikit-survival has it.
 
-    A data frame with the same two columns is read as well.
+    A data frame with the same two columns is accepted, too.
 
     Examples
     --------

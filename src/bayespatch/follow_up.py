@@ -1,18 +1,17 @@
 """Follow-up of the past cases that vote: treatments, later outcomes and times to events, weighted by votes.
 
-Follow-up columns are recorded for past cases. They are never compared, and a new case needs none of them. Each column
+Follow-up columns are recorded for past cases. They are never compared, and not needed for new cases. Each column
 has one of four kinds:
 
-- "category": shares of the votes;
-- "number": median and quartiles;
-- "time": time to an event or to the end of follow-up, beside a column that says which of the two it was. A weighted
+- "category": weighted shares; - "number": median and quartiles;
+- "time": time to an event or to the end of follow-up, with a column that states which of the two it is. A weighted
   Kaplan-Meier curve, and the cumulative incidence of each event if there are several;
-- "treatment": a category whose values are listed with the outcomes of the past cases that had each of them.
+- "treatment": a category whose values are listed with the outcomes of the past cases that received each.
 
 Every past case counts with its share of the votes (`bayespatch.survival`). Intervals use the effective number of
 cases. Summaries of fewer than `LEAST_CASES` past cases, or of an effective number below `LEAST_EFFECTIVE`, are
 suppressed: they would be too uncertain to use and could disclose what happened to one person. Survival curves end where
-fewer are at risk, and are given at `N_TIMES` evenly spaced times in place of the times of the events.
+fewer are at risk, and are given at `N_TIMES` evenly spaced times instead of the event times.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ _TICKS = 4  # landmarks of a survival curve, about
 
 
 class FollowUpRole(NamedTuple):
-    """A column of the training table that is recorded and not compared.
+    """A column of the training table that is recorded but not compared.
 
     Attributes
     ----------
@@ -90,7 +89,7 @@ class FollowUpColumn:
     levels : tuple of str
         Names of the categories, the treatments or, for times, the K events.
     values : array of shape (n,)
-        Place in `levels`, number, or time; NaN if nothing was recorded.
+        Position in `levels`, number, or time; NaN if nothing was recorded.
     causes : int array of shape (n,)
         Times only, otherwise empty: 0 where follow-up ended without an event, otherwise 1 to K.
     """
@@ -150,7 +149,7 @@ class FollowUp:
 
     @classmethod
     def learn(cls, table: PlainTable, roles: Sequence[FollowUpRole]) -> FollowUp:
-        """Read the columns of a table; what cannot be read as its kind is a ValueError."""
+        """Read the columns of a table; values that do not fit the kind are a ValueError."""
         by_name = {column.name: column for column in table.columns}
         return cls(tuple(_column(by_name, role, table) for role in roles))
 
@@ -195,7 +194,7 @@ class FollowUp:
               "n", "effective", "suppressed", "outcome", "follow_up"}, the last two being summaries among the past cases
               that had this treatment.
 
-            "population" is what equal weights give: all past cases, or all that had the treatment.
+            "population" is the same with equal weights: all past cases, or all that received the treatment.
         """
         plain = {column.name: summary(column, weights, level) for column in self.columns if column.kind != "treatment"}
         # Treatments are compared at the same times.
@@ -214,7 +213,7 @@ class FollowUp:
         return [{name: _plain(getattr(column, name)) for name in names} for column in self.columns]
 
     def to_array(self) -> Array:
-        """The values, (n, F), and behind them the causes of all times, (n, F + T)."""
+        """The values, (n, F), followed by the causes of all times, (n, F + T)."""
         causes = [column.causes.astype(np.float64) for column in self.columns if column.kind == "time"]
         return np.column_stack([*(column.values for column in self.columns), *causes])
 
@@ -280,7 +279,7 @@ def follow_up_roles(follow_up: FollowUpColumns) -> tuple[FollowUpRole, ...]:
 
 
 def columns_of(roles: Sequence[FollowUpRole], names: Sequence[str]) -> list[str]:
-    """The columns of a table that are follow-up; one that the table does not have is a ValueError."""
+    """The follow-up columns of a table; a missing column is a ValueError."""
     wanted = list(dict.fromkeys(name for role in roles for name in (role.name, role.event) if name))
     absent = [name for name in wanted if name not in names]
     if absent:
@@ -421,7 +420,7 @@ def _head(column: FollowUpColumn, weights: Array, level: float) -> JSONObject:
 
 
 def suppressed(n: int, effective: float) -> str | None:
-    """Why a summary of n past cases is not shown; None if it is.
+    """The reason for suppressing a summary of n past cases; None if it is shown.
 
     Examples
     --------
@@ -515,7 +514,7 @@ def _incidence(column: FollowUpColumn, weights: Array, times: Array, level: floa
 
 
 def round_times(end: float) -> list[float]:
-    """About `_TICKS` round numbers above 0, up to the end of a curve.
+    """About `_TICKS` round numbers above 0, up to the end of the curve.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""The model: what is observed, what is latent, and how probable the two are together.
+"""The model: observed and latent variables, and their joint probability.
 
-Everything a researcher would change lives here, in plain NumPy, one function per equation of the paper; the labels in
+All equations of the paper are here, in plain NumPy, one function each; the labels in
 brackets (``eq:g``, ``eq:xphi``, ...) are the paper's own. The samplers in ``engine`` are tested against this file.
 
 In all three models a parent b votes with weight kappa_ib for its class, and on the features that matter for its value:
@@ -8,7 +8,7 @@ In all three models a parent b votes with weight kappa_ib for its class, and on 
     g_ij(v) = lam0 + lam  * sum_b kappa_ib w_ibj [x_bj = v]        (eq:g, eq:gnew)
     h_i(m)  = mu0_m + mu_m * sum_b kappa_ib [y_b = m]              (eq:h, eq:hnew)
 
-and the value of a feature, or the class, is drawn in proportion to these.
+and the value of a feature, or the class, is drawn with probability proportional to these.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Hyperparameters:
         α, the prior probability that a parent is a neighbor of a case: S·α neighbors are expected.
     lam0, lam
         λ0, the base rate of every value of a feature, and λ, the weight of one neighbor's vote for its own value.
-        The smaller λ0 is relative to λ, the more a neighbor that agrees is rewarded.
+        The smaller λ0 is relative to λ, the more agreement is rewarded.
     mu0, mu
         μ0, the base votes of a class, and μ, the weight of one neighbor's vote for its own class: one number each, or
         one per class (μ0_m, μ_m). A case without neighbors has the classes in proportion to μ0_m.
@@ -60,9 +60,9 @@ class Hyperparameters:
         feature (γ_j, σ1_j).
     sigma2
         σ2: the importance of a feature of one parent is q̃_bj ~ Beta(σ2 q_j / (1 - q_j), σ2), whose mean is q_j. The
-        larger σ2, the more alike the parents.
+        larger σ2, the more similar the parents.
     tau, sigma3
-        τ and σ3, read by Model III alone: the influence of a neighbor is κ_ib ~ Beta(τ, σ3).
+        τ and σ3, used only by Model III: the influence of a neighbor is κ_ib ~ Beta(τ, σ3).
 
     Examples
     --------
@@ -163,11 +163,11 @@ class Model:
     Parameters
     ----------
     kind
-        How much a neighbor counts: "I", every neighbor the same, κ = z; "II", by the number of its features that
-        matter, κ = z Σ_j w_ibj; "III", by a degree of its own, κ = z · Beta(τ, σ3).
+        How much a neighbor counts: "I", every neighbor equally, κ = z; "II", by the number of features that matter, κ =
+        z Σ_j w_ibj; "III", by a separate degree, κ = z · Beta(τ, σ3).
     likelihood
-        "exact", g(x) / Σ_v g(v), the probability of a draw under the model as it is stated; or "paper",
-        (g(x) + 1) / (Σ_v g(v) + 1), as `eq:xphi` and `eq:simyphi` print it, which does not sum to one over x.
+        "exact", g(x) / Σ_v g(v), the probability under the model as stated; or "paper", (g(x) + 1) / (Σ_v g(v) + 1), as
+        printed in `eq:xphi` and `eq:simyphi`, which does not sum to one over x.
     hyper
         The constants.
     """
@@ -227,9 +227,9 @@ class Data(NamedTuple):
 
 
 class Latent(NamedTuple):
-    """One draw of what is not observed, with q-tilde integrated out.
+    """One draw of the latent variables, with q-tilde integrated out.
 
-    ``w`` and ``kappa`` only matter where ``z`` is on; elsewhere they are summed out and their entries are ignored.
+    ``w`` and ``kappa`` only matter where ``z`` is 1; elsewhere they are summed out and their entries are ignored.
     """
 
     q: NDArray[np.float64]  # (P,)
@@ -247,7 +247,7 @@ def agreement(data: Data) -> NDArray[np.bool_]:
 
 
 def can_vote(data: Data) -> NDArray[np.bool_]:
-    """(S, P): where the parent has a value to vote for. Where it has none, it casts no vote at all."""
+    """(S, P): where the parent has a value. Where it has none, it casts no vote."""
     return ~np.isnan(data.x_parents)
 
 
@@ -257,7 +257,7 @@ def observed(data: Data) -> NDArray[np.bool_]:
 
 
 def may_be_neighbors(data: Data) -> NDArray[np.bool_]:
-    """(N, S): False where the parent is the case itself; z is 0 there, and has no prior factor."""
+    """(N, S): False where the parent is the case itself; there z is 0 and has no prior factor."""
     return data.own_parent[:, None] != np.arange(len(data.x_parents))
 
 
@@ -317,7 +317,7 @@ def class_votes(data: Data, model: Model, latent: Latent) -> NDArray[np.float64]
 def feature_constants(data: Data, model: Model) -> tuple[float, NDArray[np.float64]]:
     """c1 and c2_j, (P,), such that a feature's likelihood is (c1 + λ agree) / (c2_j + λ total).
 
-    Exact: λ0 and V_j λ0. As the paper prints it: one more on either side.
+    Exact: λ0 and V_j λ0. The paper's version adds 1 to both.
     """
     one = float(model.likelihood == "paper")
     return model.hyper.lam0 + one, np.asarray(data.n_values, dtype=np.float64) * model.hyper.lam0 + one
@@ -356,7 +356,7 @@ def prior_shape(q: NDArray[np.float64], sigma2: float) -> NDArray[np.float64]:
 
 
 def log_prior_z(data: Data, model: Model, latent: Latent) -> float:
-    """The log of p(z): every pair on with probability α; a case and itself are never neighbors."""
+    """The log of p(z): every pair is connected with probability α; a case is never its own neighbor."""
     allowed = may_be_neighbors(data)
     if np.any(latent.z & ~allowed):
         return -np.inf
@@ -369,8 +369,8 @@ def log_prior_w(model: Model, latent: Latent) -> float:
 
     Σ_bj log B(q'_j + s_bj, σ2 + n_b - s_bj) - log B(q'_j, σ2), n_b = Σ_i z_ib, s_bj = Σ_i z_ib w_ibj.
 
-    Departs from the paper: its sums run over all N cases; here the w of non-neighbors, which do not touch the data, are
-    summed out. The posterior of everything else is the same.
+    Departs from the paper: its sums run over all N cases; here the w of non-neighbors, which do not affect the data,
+    are summed out. The posterior of everything else is the same.
     """
     sigma2 = model.hyper.sigma2
     n_on = latent.z.sum(axis=0)[:, None]
@@ -385,7 +385,7 @@ def log_prior_q(model: Model, latent: Latent) -> float:
 
 
 def log_prior_kappa(model: Model, latent: Latent) -> float:
-    """The log of p(κ | z) in Model III: Beta(τ, σ3) where z is on. The other models have no κ of their own: 0."""
+    """The log of p(κ | z) in Model III: Beta(τ, σ3) where z is on. 0 for the other models, which have no separate κ."""
     if model.kind != "III":
         return 0.0
     return log_beta_density(latent.kappa[latent.z], model.hyper.tau, model.hyper.sigma3)
@@ -394,7 +394,7 @@ def log_prior_kappa(model: Model, latent: Latent) -> float:
 def log_beta_density(
     value: NDArray[np.float64], a: float | NDArray[np.float64], b: float | NDArray[np.float64]
 ) -> float:
-    """The sum of log Beta(value; a, b); values that round to 0 or 1 are taken as their neighbors inside."""
+    """The sum of log Beta(value; a, b); values that round to 0 or 1 are replaced by the nearest numbers inside."""
     log_value = np.log(np.maximum(value, TINY))
     log_rest = np.log(np.maximum(1.0 - value, EPSILON))
     return float(((a - 1) * log_value + (b - 1) * log_rest - betaln(a, b)).sum())

@@ -1,8 +1,8 @@
-"""Which past cases are parents: candidates for being somebody's neighbor.
+"""The choice of parents: past cases that may be neighbors of other cases.
 
-Everybody (``parents="all"``: each case may learn from every other), or some, drawn at random as in the paper, drawn
-evenly from the classes, chosen to stand for the others (medoids), or given. Where only some are parents, the others
-are the cases that the model learns from: the two are disjoint.
+All past cases (``parents="all"``), or some: drawn at random as in the paper, drawn evenly from the classes, chosen as
+representatives (medoids), or given. If only some are parents, the model is trained on the others, so the two sets are
+disjoint.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ _BLOCK = 2**22  # entries of a distance matrix that are held at a time
 
 
 class Parents(NamedTuple):
-    """Who is a parent and who is a case, as rows of the training table, both in increasing order.
+    """Parents and cases, as rows of the training table, both in increasing order.
 
     Attributes
     ----------
     parents : int array of shape (S,)
         The parents.
     cases : int array of shape (N,)
-        The cases: all rows with ``parents="all"``, else those that are not parents.
+        The cases: all rows with ``parents="all"``, otherwise those that are not parents.
     """
 
     parents: NDArray[np.int64]
@@ -54,14 +54,13 @@ def choose_parents(
     ----------
     parents : {"all", "random", "balanced", "medoids"}, int, or array
         "all": every case is a candidate parent of every other. "random": `n_parents` at random, as in the paper; an int
-        is short for this. "balanced": as many of each class as there are of the others; a class with fewer cases gives
-        all it has, and the rest is taken evenly from the other classes. "medoids": `n_parents` that stand for the
-        others, each of which is close to one of them, whatever its class. An array: rows of the table, or a boolean
-        mask over them.
+        is short for this. "balanced": equally many of each class; of a class with too few cases all are used, and the
+        rest is taken evenly from the other classes. "medoids": `n_parents` representatives, such that each row is close
+        to one of them, regardless of class. An array: rows of the table, or a boolean mask over them.
     x : array of shape (n, P)
         Codes; read by "medoids" alone.
     y : int array of shape (n,)
-        Classes 0..M-1, -1 where not known.
+        Classes 0..M-1, or -1 if unknown.
     rng : numpy Generator
         The same state gives the same parents.
     n_parents : int or float, optional
@@ -153,7 +152,7 @@ def _split(chosen: NDArray[np.int64], n_rows: int) -> Parents:
     is_case = np.ones(n_rows, dtype=np.bool_)
     is_case[chosen] = False
     if not is_case.any():
-        raise ValueError(f"all {n_rows} rows are parents and no case remains to learn from; pass parents='all'")
+        raise ValueError(f"all {n_rows} rows are parents and no case remains for training; pass parents='all'")
     return Parents(np.flatnonzero(~is_case), np.flatnonzero(is_case))
 
 
@@ -231,15 +230,14 @@ def _balanced(
 def medoids(
     x: NDArray[np.float64], windows: NDArray[np.float64], n: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """`n` rows that stand for all others; the distance of two rows is the number of features in which they differ.
+    """`n` representative rows; the distance of two rows is the number of features in which they differ.
 
-    Seeds are spread as in k-means++: each next one is drawn in proportion to its distance from those so far. Then, in
-    turn, every row joins its nearest medoid and every group takes as its medoid the member that agrees most with the
-    others (k-medoids by alternation), until nothing changes. PAM's exchanges would find slightly better medoids,
-    but cost the square of the number of rows; here the best member of a group is found exactly by counting how often
-    each value occurs in it, without comparing pairs.
-    Of more than 10,000 rows a random sample of that size is looked at (as CLARA does), so that the cost is bounded by
-    n times the sample times the features, whatever the size of the table.
+    Initial medoids are chosen as in k-means++: each is drawn with probability proportional to its distance from the
+    previous ones. Then, in turn, every row joins its nearest medoid and every group takes as its medoid the member that
+    agrees most with the others (k-medoids by alternation), until nothing changes. PAM's exchanges would find slightly
+    better medoids, but cost the square of the number of rows; here the best member of a group is found exactly by
+    counting how often each value occurs in it, without comparing pairs. With more than 10,000 rows, a random sample of
+    that size is used (as in CLARA), so the cost is bounded by n times the sample size times the number of features.
 
     Parameters
     ----------

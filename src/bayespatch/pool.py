@@ -1,10 +1,10 @@
-"""Two opinions, one probability: the pool of an additive score and of precedents.
+"""The pool of two opinions, an additive score and precedents, into one probability.
 
     p = a * additive + (1 - a) * precedents
 
 The weight a is the posterior mean under the log score of both opinions' held-out predictions of the training cases and
-a uniform prior. With more than two classes the mean of two calibrated opinions is too cautious, and more so the more
-classes there are, so the pool is sharpened by a number t that is learned together with the weight:
+a uniform prior. With more than two classes, the mean of two calibrated opinions is underconfident, increasingly so with
+more classes. The pool is therefore sharpened by an exponent t, learned together with the weight:
 
     p proportional to base * (mean / base)^t
 
@@ -80,8 +80,7 @@ class Pool:
         additive, precedents : arrays of shape (n, M)
             Probabilities of the same training cases.
         y : int array of shape (n,)
-            The classes that came.
-        weights : array of shape (n,), optional
+            The observed classes. weights : array of shape (n,), optional
             Weight of each case.
         """
         first, second = np.maximum(additive, _LEAST), np.maximum(precedents, _LEAST)
@@ -149,11 +148,11 @@ class Pool:
         Each opinion is a distribution of the log odds: two halves of normal distributions whose median is the stated
         probability and whose quantiles are the ends of its interval. The pool is the mixture of both distributions,
         with weight a on the additive one, sharpened as its probabilities are. The interval lies between quantiles of
-        the mixture and holds the pooled probability. A second opinion without intervals (a classifier of the user's
-        own) gets the width of the precedents in log odds.
+        the mixture and contains the pooled probability. A second opinion without intervals (a classifier passed by the
+        user) gets the width of the precedents in log odds.
 
-        The interval is meant to hold the mean risk of patients with such predictions, not each patient's own; see
-        docs/second-opinion.md.
+        The interval is meant to contain the mean risk of patients with such predictions, not each patient's own risk;
+        see docs/second-opinion.md.
 
         Parameters
         ----------
@@ -203,13 +202,13 @@ class Pool:
 
     @classmethod
     def from_dict(cls, data: object) -> Pool:
-        """The pool that `to_dict` wrote; anything else is refused."""
+        """The pool written by `to_dict`; anything else is rejected."""
         if not isinstance(data, dict) or set(data) != set(_FIELDS):
             raise ValueError("this is not a stored pool; save the model again")
         sharpness, base = data["sharpness"], data["base"]
         numbers = [data["weight"], data["weight_sd"], *data["log_loss"], sharpness, *base]
         if len(data["log_loss"]) != 3 or not all(type(number) in (int, float) for number in numbers):
-            raise ValueError("the stored pool has something else than numbers; save the model again")
+            raise ValueError("the stored pool has values that are not numbers; save the model again")
         if not 0 <= numbers[0] <= 1:
             raise ValueError(
                 f"the stored pool has weight {data['weight']!r}, which is not between 0 and 1; save the model again"
@@ -263,7 +262,7 @@ class _Half:
 
     @classmethod
     def of(cls, p: Array, interval: Array, level: float) -> _Half:
-        """The one that has this median and these ends."""
+        """The distribution with this median and these quantiles."""
         z = ndtri((1.0 + level) / 2.0)
         median, low, high = (
             logit(np.clip(np.asarray(part, dtype=np.float64), _LEAST, 1.0 - _LEAST))

@@ -1,4 +1,4 @@
-"""How far a run has come: a bar for a person, calls of a function for a program, or nothing."""
+"""Progress of a run: a progress bar, calls of a function, or nothing."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Meter = Callable[[int], AbstractContextManager[Report]]  # steps in all -> somet
 
 
 def progress_meter(progress: bool | Tell, unit: str = "sweeps") -> Meter:
-    """What takes the reports of a run: a bar on stderr (True), nothing (False), or a function of the caller's.
+    """The receiver of progress reports: a bar on stderr (True), nothing (False), or the caller's function.
 
-    The bar counts the sweeps of all chains, or what else `unit` says, and shows the phase, the speed and the time left;
+    The bar counts the sweeps of all chains, or another `unit`, and shows the phase, the speed and the remaining time;
     it needs rich.
     """
     if callable(progress):

@@ -1,4 +1,4 @@
-"""Forward draws: from the constants to importances, neighbors and influences, and from those to cases."""
+"""Forward simulation: from the constants to importances, neighbors and influences, and from those to cases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bayespatch.model import HIDDEN, Data, Latent, Model, class_votes, g, prior_
 
 
 class Simulation(NamedTuple):
-    """A made-up table together with the truth that made it."""
+    """A simulated table with the latent variables that generated it."""
 
     data: Data
     latent: Latent
@@ -59,7 +59,7 @@ def draw_prior(
 def draw_data(rng: np.random.Generator, model: Model, latent: Latent, data: Data) -> Data:
     """New values and classes for the cases of `data`, given the latent variables and the parents.
 
-    Values that are missing and labels that are hidden stay so. Every feature must be categorical: codes 0..V_j-1, and
+    Missing values and hidden labels are kept. Every feature must be categorical: codes 0..V_j-1, and
     window 0.
     """
     if model.likelihood != "exact":
@@ -90,7 +90,7 @@ def simulate(
     n_values: Sequence[int],
     n_classes: int = 2,
 ) -> Simulation:
-    """A table from the model: parents with values and classes drawn uniformly, and cases that patch them together.
+    """Simulate a table from the model: parents with uniformly drawn values and classes, and cases generated from them.
 
     Examples
     --------

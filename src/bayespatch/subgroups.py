@@ -1,4 +1,4 @@
-"""Subgroups of past cases that share a value, and in which of them predictions were worse."""
+"""Subgroups of past cases that share a value, and whether predictions are worse in them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ERROR = 0.05  # probability of calling any subgroup worse where none is (Bonferr
 
 @dataclass(frozen=True)
 class Subgroup:
-    """Past cases that share a value: how good predictions are for them.
+    """Performance of predictions for past cases that share a value.
 
     Attributes
     ----------
@@ -38,8 +38,9 @@ class Subgroup:
     flagged : float
         Share without adequate precedent.
     worse : str or None
-        "accuracy" if it is lower than over all cases by 10 points or more, "calibration" if a predicted probability is
-        off by 10 points or more; both beyond chance over all subgroups (Bonferroni); otherwise None.
+        "accuracy" if it is lower than over all cases by 10 points or more, "calibration" if a predicted probability
+        differs from the frequency by 10 points or more; both more than expected by chance over all subgroups
+        (Bonferroni); otherwise None.
     log_loss : dict
         Of each opinion alone and of the pool; empty if there is no second opinion.
     """
@@ -60,7 +61,7 @@ class Subgroup:
 
 @dataclass(frozen=True)
 class Grouping:
-    """How the cases are grouped by one feature: by value, by bin, or by thirds of a number compared in windows."""
+    """Grouping of cases by one feature: by value, by bin, or by terciles of a number compared in windows."""
 
     texts: tuple[str, ...]
     edges: tuple[float, ...] | None
@@ -89,7 +90,7 @@ class Grouping:
 
 @dataclass(frozen=True, eq=False)
 class Subgroups:
-    """All subgroups of the past cases, and which of them a case belongs to."""
+    """All subgroups of the past cases, and the membership of cases."""
 
     schema: Schema
     groupings: tuple[Grouping, ...]

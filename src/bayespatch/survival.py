@@ -1,7 +1,7 @@
 """Weighted summaries of past cases' outcomes: survival curves, cumulative incidence, frequencies, quantiles.
 
-Every past case counts with a weight, such as its share of the votes on a new case. Only ratios of the weights matter.
-Standard errors use Kish's effective number in place of the number of cases,
+Every past case has a weight, such as its share of the votes on a new case. Only ratios of the weights matter.
+Standard errors use Kish's effective number instead of the number of cases,
 
     n_eff = (sum_b w_b)^2 / sum_b w_b^2,
 
@@ -38,7 +38,7 @@ class SurvivalCurve(NamedTuple):
     variance : array of shape (T,)
         Of log survival (Greenwood's sum); infinite if survival is 0.
     n_at_risk : int array of shape (T,)
-        Cases whose time is no earlier.
+        Number of cases with the same or a later time.
     effective_at_risk : array of shape (T,)
         Their effective number.
     level : float

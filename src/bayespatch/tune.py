@@ -1,11 +1,11 @@
-"""How numbers are best compared, and constants that suit the size of a table: from the training data alone.
+"""The choice of a coding for numbers, and of constants for the size of a table, from the training data alone.
 
 Ways of coding a table are compared by their *evidence*: the logarithm of the integral of shrinkage prior times
-leave-one-out predictive likelihood over the importances (`importances`), by Laplace's approximation at the mode. It is
-computed, not drawn: the choice does not depend on a seed.
+leave-one-out predictive likelihood over the importances (`importances`), by Laplace's approximation at the mode. It
+involves no random numbers, so the choice does not depend on a seed.
 
-The other constants are fixed. A case is expected to have `N_NEIGHBORS` neighbors; leave-one-out scores given
-importances that were learned from the same table prefer fewer neighbors than new cases do, so they do not choose.
+The other constants are fixed. A case is expected to have `N_NEIGHBORS` neighbors; leave-one-out scores with importances
+learned from the same table prefer too few neighbors for new cases, so they are not used for this choice.
 """
 
 from __future__ import annotations
@@ -30,14 +30,13 @@ _LEAST_RATE = 1e-6  # base rate of a class that has no cases
 
 
 class Trial(NamedTuple):
-    """One coding that was tried.
+    """A coding that was tried.
 
     Attributes
     ----------
     coding : str
-        How columns of numbers were compared.
-    evidence : float
-        Log evidence per past case, prior odds aside; the higher the better.
+        How numeric columns were compared. evidence : float Log evidence per past case, without prior odds; higher is
+        better.
     """
 
     coding: str
@@ -75,7 +74,7 @@ def base_rates(
     class_weight: NDArray[np.float64] | None = None,
     counts: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float64]:
-    """Frequencies of the classes, (M,), weighted by class; `counts` has their numbers if y is a sample.
+    """Frequencies of the classes, (M,), weighted by class; pass `counts` of the classes if y is a sample.
 
     Examples
     --------

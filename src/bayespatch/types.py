@@ -1,4 +1,4 @@
-"""Types that several layers share, each with the reason why it says no more."""
+"""Types shared by several layers, each with the reason why it is not more specific."""
 
 from __future__ import annotations
 

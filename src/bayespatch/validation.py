@@ -1,7 +1,7 @@
-"""What may enter the sampler: every argument is looked at once, before any work, and refused in plain words.
+"""Validation of the sampler's arguments, each checked once, before any work.
 
-A refusal is a ``ValueError`` that names the argument, the value that was given and the remedy. What passes leaves as
-the `Data` and the `Model` that the engines are made for, so that no engine has to look again.
+Invalid arguments raise a ``ValueError`` that names the argument, the value and the remedy. Valid ones are converted to
+the `Data` and `Model` that the engines expect, so no engine checks them again.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MOST_NAMED = 4  # columns or values that a message names before it says "and so
 
 
 def closest(name: str, names: Iterable[object]) -> str | None:
-    """The name that was probably meant: one that differs in case alone, else one that is spelled much alike.
+    """The most likely intended name: one that differs only in case, otherwise one with a similar spelling.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def closest(name: str, names: Iterable[object]) -> str | None:
 
 
 def check_count(name: str, value: object, at_least: int, at_most: int | None = None) -> int:
-    """An integer argument that may not fall below `at_least`, nor exceed `at_most`."""
+    """An integer argument between `at_least` and `at_most`."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
         raise ValueError(f"{name}={value!r} is not an integer; pass an integer of at least {at_least}")
     if value < at_least:
@@ -81,7 +81,7 @@ def check_classes(classes: AnyArray) -> AnyArray:
 
 
 def check_class_weights(weights: NDArray[np.float64], classes: AnyArray) -> NDArray[np.float64]:
-    """The weights of the classes' votes: as `Hyperparameters` allows mu to be."""
+    """The weights of the classes' votes, in the range that `Hyperparameters` allows for mu."""
     wrong = np.flatnonzero(~((weights >= SMALLEST_VOTE) & (weights <= LARGEST)))
     if wrong.size:
         raise ValueError(
@@ -132,21 +132,21 @@ def check_finite(name: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
     if not np.isfinite(array).all():
         wrong = int(np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))[0])
         raise FloatingPointError(
-            f"{name} of row {wrong} is not a finite number; the model's constants or the row's values are beyond what "
-            f"can be computed: look at hyper_ and at the row"
+            f"{name} of row {wrong} is not a finite number; the model's constants or the row's values are out of the "
+            "computable range: check hyper_ and the row"
         )
     return array
 
 
 def refuse_masked(name: str, array: object) -> None:
-    """Masked values are missing, whatever the data below the mask."""
+    """Masked values are missing, whatever the underlying data."""
     n_masked = int(np.ma.getmaskarray(array).sum()) if isinstance(array, np.ma.MaskedArray) else 0
     if n_masked:
         raise ValueError(f"{name} has {n_masked} masked values; pass known values, or leave these rows out")
 
 
 def check_sweeps(warmup: int, draws: int, thin: int) -> None:
-    """How long the chains may be that a transductive model runs whenever it predicts."""
+    """Check the length of the chains that a transductive model runs at each prediction."""
     n_sweeps = warmup + draws * thin
     if n_sweeps > MOST_SWEEPS:
         raise ValueError(
@@ -156,7 +156,7 @@ def check_sweeps(warmup: int, draws: int, thin: int) -> None:
 
 
 def check_chain_lengths(chains: object, draws: object, warmup: object, thin: object) -> None:
-    """Number of chains and how long they may be; checked before any work.
+    """Check the number and length of the chains before any work.
 
     Examples
     --------
@@ -199,7 +199,7 @@ def check_flag(name: str, value: object) -> bool:
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
-    """An argument that is one of a few words."""
+    """An argument that is one of a few strings."""
     words = tuple(choices)
     if not isinstance(value, str) or value not in words:
         raise ValueError(f"{name}={value!r} is not known; choose one of {_listed(words)}")
@@ -207,7 +207,7 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
 
 
 def check_model(model: object, likelihood: object, hyper: object, n_classes: int, n_features: int) -> Model:
-    """Which model with which constants; `hyper` checks its own values, here it meets the data's numbers."""
+    """The model and its constants. `hyper` checks its own values; here its shapes are compared with the data."""
     kind = cast(ModelKind, check_choice("model", model, KINDS))
     form = cast(Likelihood, check_choice("likelihood", likelihood, LIKELIHOODS))
     if hyper is None:
@@ -237,7 +237,7 @@ def check_data(
     supervised: bool = True,
     exclude_self: bool = False,
 ) -> Data:
-    """The observed arrays, checked against each other and brought to the types that the engines expect.
+    """The observed arrays, checked for consistency and converted to the types that the engines expect.
 
     Parameters
     ----------
@@ -252,11 +252,11 @@ def check_data(
     windows : sequence of length P, optional
         r_j: a case and a parent agree if they differ by at most r_j. None: 0 everywhere.
     missing : {"error", "ignore"}
-        Whether NaN is refused or left out of the comparison.
+        Whether NaN is rejected or not compared.
     supervised : bool
         False hides the classes of all cases.
     exclude_self : bool
-        True: case i is parent i, and so never its own neighbor.
+        True: case i is parent i, and never its own neighbor.
 
     Returns
     -------

@@ -1,3 +1,3 @@
-"""The version of the package, which every file that it writes names."""
+"""The version of the package, which is stored in every file it writes."""
 
 __version__ = "0.2.0"

@@ -1,4 +1,4 @@
-"""Independent pieces of work on the workers of a Dask cluster, and data that stays there.
+"""Independent tasks on the workers of a Dask cluster, and data that stay there.
 
 Workers call functions on parts of tables, models or indexes. They must run the same version of bayespatch.
 """

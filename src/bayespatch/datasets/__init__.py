@@ -1,9 +1,8 @@
 """The three medical tables of the paper: heart disease, breast cancer recurrence, hospital readmission.
 
-Each loader returns ``(X, y)``, a pandas data frame of features and a series of outcomes, as the source has them;
-``discretize="paper"`` gives the paper's bins instead, every column then being a pandas categorical.
-What a column means stands in ``X.attrs["descriptions"]``; where heart and breast have codes, their meaning stands in
-``X.attrs["labels"]``.
+Each loader returns ``(X, y)``, a pandas data frame of features and a series of outcomes, as in the source;
+``discretize="paper"`` gives the paper's bins instead, with every column a pandas categorical.
+``X.attrs["descriptions"]`` describes the columns; ``X.attrs["labels"]`` has the meanings of codes in heart and breast.
 """
 
 from bayespatch.datasets.breast import load_breast

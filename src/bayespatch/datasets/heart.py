@@ -78,7 +78,7 @@ def load_heart(discretize: Discretize = None) -> tuple[DataFrame, Series]:
     Parameters
     ----------
     discretize : None or "paper"
-        None: UCI's values; numbers as numbers, coded columns as categoricals of their codes, whose meaning is in
+        None: UCI's values; numbers, and categoricals for coded columns, with the meanings of codes in
         ``X.attrs["labels"]``. "paper": the bins of the paper's table on heart disease (``tab:heart``), every column
         a categorical (``X["age"].cat.codes`` are its codes; missing has code -1).
 

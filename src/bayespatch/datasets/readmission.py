@@ -83,14 +83,14 @@ def load_readmission(
 ) -> tuple[DataFrame, Series]:
     """Readmission of diabetic patients to 130 US hospitals: 101,766 stays, one row each.
 
-    Rows are indexed by stay and patient. A patient may have several: split by
+    Rows are indexed by stay and patient. A patient may have several stays: split by
     ``X.index.get_level_values("patient_nbr")``, so that no patient is in both training and test.
 
     Parameters
     ----------
     path : str or path, optional
-        UCI's ``diabetic_data.csv`` (doi 10.24432/C5230J), also compressed; "?" is missing. Without it the table is
-        fetched from OpenML by scikit-learn and kept in its cache.
+        UCI's ``diabetic_data.csv`` (doi 10.24432/C5230J), also compressed; "?" is missing. If omitted, scikit-learn
+        fetches the table from OpenML and caches it.
     discretize : None or "paper"
         None: all original columns, codes and names as categoricals. "paper": the 19 features and the bins of the
         paper's table on readmission (``tab:read``).
@@ -103,11 +103,11 @@ def load_readmission(
 
     Notes
     -----
-    Departs from the paper where the table does not assign a value. Of the ten decades of age it lists nine: 80
-    and older are one bin. Drugs are listed as "Up, Down" alone: "No" and "Steady", by far the most frequent, form a
-    third group. A missing specialty (half of the stays) is among the others, and a missing HbA1c is "none". A normal
-    HbA1c is "other". "Final diagnosis" is ``diag_1``, grouped as in Strack et al. (2014). Race and ``diag_1`` stay
-    missing where they are, and so does the gender of three patients ("Unknown/Invalid").
+    Departs from the paper where the table does not assign a value. It lists nine of the ten decades of age: 80 and
+    older are one bin. Drugs are listed as "Up, Down" alone: "No" and "Steady", by far the most frequent, form a third
+    group. A missing specialty (half of the stays) is among the others, and a missing HbA1c is "none". A normal HbA1c is
+    "other". "Final diagnosis" is ``diag_1``, grouped as in Strack et al. (2014). Missing values of race and ``diag_1``
+    remain missing, as does the gender of three patients ("Unknown/Invalid").
 
     Examples
     --------
@@ -143,18 +143,18 @@ def load_readmission(
 
 
 def read(path: str | os.PathLike[str]) -> DataFrame:
-    """UCI's file; "?" and blank are missing, while "None" is a test that was not made."""
+    """UCI's file; "?" and blank are missing, while "None" is a test that was not performed."""
     pandas = import_pandas()
     if not os.path.exists(path):
         raise FileNotFoundError(
-            f"there is no file {os.fspath(path)!r}: get diabetic_data.csv from https://doi.org/10.24432/C5230J, "
-            "or leave path out to fetch the table from OpenML"
+            f"there is no file {os.fspath(path)!r}: get diabetic_data.csv from https://doi.org/10.24432/C5230J, or "
+            "omit path to fetch the table from OpenML"
         )
     return pandas.read_csv(path, keep_default_na=False, na_values=["?", ""], dtype=str)
 
 
 def fetch() -> DataFrame:
-    """OpenML's copy of the same table, by scikit-learn, which keeps it in its data folder."""
+    """OpenML's copy of the same table, fetched by scikit-learn and cached in its data folder."""
     from sklearn.datasets import fetch_openml
 
     table = fetch_openml(data_id=OPENML_ID, as_frame=True, parser="auto").frame

@@ -1,4 +1,4 @@
-"""What the loaders share: reading a bundled table, cutting numbers into bins, putting values into groups."""
+"""Common parts of the loaders: reading a bundled table, binning numbers, grouping values."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def import_pandas() -> ModuleType:
 
 
 def check_discretize(discretize: object) -> None:
-    """Refuse anything but None and "paper"."""
+    """Reject anything but None and "paper"."""
     if discretize not in (None, "paper"):
         raise ValueError(f'discretize must be None (values as they are) or "paper" (its bins), not {discretize!r}')
 
 
 def read_bundled(name: str) -> DataFrame:
-    """A table that comes with the package; blank is missing."""
+    """A bundled table; blank cells are missing values."""
     pandas = import_pandas()
     with (resources.files("bayespatch.datasets") / "data" / name).open("rb") as file:
         return pandas.read_csv(file, keep_default_na=False, na_values=[""])
@@ -55,7 +55,7 @@ def cut(values: Series, edges: Sequence[float], labels: Sequence[str], closed: L
 def group(
     values: Series, groups: Mapping[str, Sequence[Hashable]], otherwise: str | None = None, ordered: bool = False
 ) -> Series:
-    """Values into named groups, in the order of `groups`.
+    """Assign values to named groups, in the order of `groups`.
 
     A value in no group becomes `otherwise` (the last group) or, without such a group, missing. Missing stays
     missing.

@@ -1,4 +1,4 @@
-"""What all pictures share: figures of matplotlib where it is installed, colors, texts that stay texts."""
+"""Common parts of all pictures: figures, colors, and texts without markup."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Inks(NamedTuple):
 
 
 def inks() -> Inks:
-    """Colors that can be read on the background of matplotlib's current style."""
+    """Colors that are readable on the background of matplotlib's current style."""
     from matplotlib import rcParams
     from matplotlib.colors import to_rgb
 
@@ -53,7 +53,7 @@ def axes_of(ax: Axes | None, width: float, height: float) -> Axes:
 
 
 def finished(*axes: Axes) -> Figure:
-    """The figure of the axes, in which every text is taken as it is: ``$`` begins no formula."""
+    """The figure of the axes, with markup turned off in every text: ``$`` begins no formula."""
     from matplotlib.text import Text
 
     for ax in axes:
@@ -68,10 +68,10 @@ def finished(*axes: Axes) -> Figure:
 
 
 def plain_frame(ax: Axes) -> None:
-    """No more lines around a picture than it needs."""
+    """Remove unneeded lines around a picture."""
     ax.spines[["top", "right"]].set_visible(False)
 
 
 def wrapped(text: str, length: int, most: int = 3) -> str:
-    """Text in lines of whole words, the last one shortened if there would be more than `most`."""
+    """Wrap text at words, into at most `most` lines; the last one is shortened if necessary."""
     return "\n".join(wrap(text, length, max_lines=most, placeholder="…") or [""])

@@ -1,4 +1,4 @@
-"""Pictures of a fitted model: what matters, who votes, how good it is, and whether the sampler has mixed."""
+"""Pictures of a fitted model: importances, voters, performance, and diagnostics."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def probabilities(model: HasFitted, ax: Axes | None = None, *, of: int = -1) -> 
     model : fitted classifier
     ax : Axes, optional
     of : int
-        Place of the class in `classes_`; the last one by default.
+        Position of the class in `classes_`; the last one by default.
 
     Returns
     -------
@@ -139,9 +139,9 @@ def calibration(model: HasFitted, ax: Axes | None = None, *, of: int = -1, n_bin
     model : fitted classifier
     ax : Axes, optional
     of : int
-        Place of the class in `classes_`.
+        Position of the class in `classes_`.
     n_bins : int
-        Bins, of about as many cases each.
+        Number of bins, with about the same number of cases each.
 
     Returns
     -------
@@ -164,14 +164,14 @@ def calibration(model: HasFitted, ax: Axes | None = None, *, of: int = -1, n_bin
 
 
 def roc(model: HasFitted, ax: Axes | None = None, *, of: int = -1) -> Figure:
-    """ROC curve of a class: which share of those with it is called, against which share of the others.
+    """ROC curve of a class: share of cases with the class that are flagged, by share of the others that are flagged.
 
     Parameters
     ----------
     model : fitted classifier
     ax : Axes, optional
     of : int
-        Place of the class in `classes_`.
+        Position of the class in `classes_`.
 
     Returns
     -------
@@ -199,7 +199,7 @@ def precision_recall(model: HasFitted, ax: Axes | None = None, *, of: int = -1) 
     model : fitted classifier
     ax : Axes, optional
     of : int
-        Place of the class in `classes_`.
+        Position of the class in `classes_`.
 
     Returns
     -------
@@ -226,7 +226,7 @@ def decision_curve(model: HasFitted, ax: Axes | None = None, *, of: int = -1) ->
     model : fitted classifier
     ax : Axes, optional
     of : int
-        Place of the class in `classes_`.
+        Position of the class in `classes_`.
 
     Returns
     -------
@@ -241,7 +241,7 @@ def decision_curve(model: HasFitted, ax: Axes | None = None, *, of: int = -1) ->
     ax.plot(thresholds, [row.net_benefit for row in rows], color=BLUE, linewidth=1.6, label="this model")
     most = float(hit.mean())
     ax.set(xlim=(0, 1), ylim=(-0.15 * most, 1.08 * most))
-    x_text = f"probability of {model.fitted_.class_names[of]} above which it is called"
+    x_text = f"probability of {model.fitted_.class_names[of]} above which it is flagged"
     return _labelled(ax, x_text, "net benefit per case", "best")
 
 
@@ -268,7 +268,7 @@ def _predicted(model: HasFitted, of: int) -> tuple[NDArray[np.float64], NDArray[
 
 
 def diagnostics(model: HasFitted, axes: Sequence[Axes] | None = None) -> Figure:
-    """Have the chains mixed? The trace of log_joint, and R-hat of everything that is watched.
+    """Have the chains mixed? The trace of log_joint, and R-hat of all monitored quantities.
 
     Parameters
     ----------

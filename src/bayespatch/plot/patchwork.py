@@ -1,4 +1,4 @@
-"""The answer about a case as one figure: groups of similar patients, points of the findings, the closest patients."""
+"""The answer about a case as a figure: groups of similar patients, points of the findings, the closest patients."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ _BAR = 0.9  # length of the longest bar
 
 
 def patchwork(explanation: Explanation | JSONMapping, ax: Axes | None = None) -> Figure:
-    """Draw the answer about a case: how likely, the groups of similar patients, the findings, the closest patients.
+    """Draw the answer about a case: the probability, groups of similar patients, findings, and closest patients.
 
-    Bars of the groups show how much they count, each beginning where the one above ends: each past case is in one
-    group. Bars of the findings show the percentage points by which each raises or lowers the answer, from all patients
-    to this one. In the table, values in bold are the same as the case's, or close to it. Colors follow matplotlib's
-    style, so that ``with matplotlib.style.context("dark_background")`` draws a dark figure.
+    Bars show how much each group counts; each begins where the one above ends, because each past case is in one group.
+    Bars of the findings show the percentage points by which each raises or lowers the answer, from all patients to this
+    one. In the table, values in bold are the same as the case's, or close to it. Colors follow matplotlib's style, so
+    that ``with matplotlib.style.context("dark_background")`` draws a dark figure.
 
     Parameters
     ----------
     explanation : Explanation or dict
         The case, or what its `to_dict` returned.
     ax : Axes, optional
-        Where to draw; by default a new figure, as large as it needs to be.
+        Where to draw; by default a new figure, sized to its content.
 
     Returns
     -------
@@ -188,7 +188,7 @@ def _table_height(row: Sequence[_Cell]) -> float:
 
 
 def _draw_groups(pen: _Pen, rows: Sequence[_GroupRow], y: float) -> None:
-    pen.write(0, y + 0.1, "Similar patients in groups (bar: how much each counts)", weight="bold", size=9)
+    pen.write(0, y + 0.1, "Similar patients in groups (bar: how much each group counts)", weight="bold", size=9)
     y += 0.28
     if not rows:
         pen.row(0, y, "No past patient counts for this case.")

@@ -1,4 +1,4 @@
-"""The survival curve of a case with its interval, beside that of all past cases."""
+"""The survival curve of a case with its interval, next to that of all past cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""New cases under a `Posterior`: who votes on them, and how.
+"""Predictions of new cases under a `Posterior`.
 
 By default every past case votes, in closed form (`closed`). The paper's joint posterior, Models II and III, and
 ``votes="sampled"`` sample the neighbors of a case, several at a time (`sampled`).

@@ -1,8 +1,8 @@
 """Predictions in closed form: every past case votes, given the importances.
 
-With exactly one neighbor a draw, past case b is that neighbor with probability proportional to ``prod_j f_bj``, so a
-draw's votes are known exactly and no neighbors have to be sampled. The only Monte Carlo error left is that of the
-draws of the importances. See `bayespatch.retrieval` for the computation and docs/default.md for the model.
+With exactly one neighbor per draw, past case b is that neighbor with probability proportional to ``prod_j f_bj``, so
+the votes of a draw are computed exactly, without sampling neighbors. The only remaining Monte Carlo error comes from
+the draws of the importances. See `bayespatch.retrieval` for the computation and docs/default.md for the model.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class ClosedForm:
     heard : array of shape (M,)
         Weight of a vote for each class.
     base : array of shape (M,)
-        Base rates; they have `LEAST` of the votes.
+        Base rates, which get the share `LEAST` of the votes.
     base_votes : float
-        Base votes of all classes together, relative to the vote of a neighbor.
+        Total base votes of all classes, relative to the vote of a neighbor.
     elsewhere : PartitionedIndex or None
         All past cases that vote, where they are not in this process.
     rows : int array, or None
@@ -61,7 +61,7 @@ class ClosedForm:
 
     @classmethod
     def of(cls, posterior: Importances, data: Data) -> ClosedForm:
-        """Of a fitted model and its past cases, the parents of `data`; made once for each posterior."""
+        """From a fitted model and its past cases, the parents of `data`; created once per posterior."""
         found = _made.get(posterior)
         if found is not None and found[0] is data.x_parents and found[1].elsewhere is data.elsewhere:
             return found[1]
@@ -97,7 +97,7 @@ class ClosedForm:
         ClosedForm._of_index(posterior, data, self.index.with_cases(data.x_parents[n:], data.y_parents[n:]))
 
     def thinned(self, n_draws: int) -> ClosedForm:
-        """The same with fewer draws, evenly spread."""
+        """The same with fewer, evenly spaced draws."""
         used = np.linspace(0, self.log_weights.shape[1] - 1, min(n_draws, self.log_weights.shape[1])).round()
         places = np.unique(used.astype(np.int64))
         return replace(self, log_weights=self.log_weights[:, places], differ=self.differ[:, places])
@@ -109,7 +109,7 @@ class ClosedForm:
         return self._familiarity(x, self._vote(x, left_out, n_threads, "cpu"))
 
     def left_out(self, data: Data) -> LeftOut:
-        """Past cases that may not vote on the cases of `data`, as the methods take them.
+        """Past cases that may not vote on the cases of `data`, in the form that the methods expect.
 
         These are rows of the whole table where all past cases are elsewhere, else stored positions.
         """
@@ -258,7 +258,7 @@ def predict_closed(
     n_threads: int = 1,
     engine: str = "cpu",
 ) -> Iterator[Prediction]:
-    """Predict cases in closed form, in batches that keep memory within bounds; see `predict_batches`."""
+    """Predict cases in closed form, in batches that limit memory; see `predict_batches`."""
     closed = ClosedForm.of(posterior, data)
     n_chains, n_draws = closed.log_weights.shape[:2]
     per_case = n_chains * n_draws * data.n_classes * 3

@@ -1,4 +1,4 @@
-"""What is predicted of new cases: votes, neighbors, and how exactly they are known."""
+"""Results of predictions: votes, neighbors, and their Monte Carlo errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Importances(Protocol):
 
     @property
     def model(self) -> Model:
-        """The model that was sampled."""
+        """The sampled model."""
 
     @property
     def seed(self) -> int:
@@ -52,7 +52,7 @@ class Importances(Protocol):
 
     @property
     def n_draws(self) -> int:
-        """Number of draws in each, D."""
+        """Number of draws in each chain, D."""
 
 
 class UnseenValueWarning(UserWarning):
@@ -64,7 +64,7 @@ class PrecisionWarning(UserWarning):
 
 
 class NeighborStatistics(NamedTuple):
-    """Who the neighbors of n cases are: means over the draws, for S parents and P features.
+    """Neighbors of n cases: means over the draws, for S parents and P features.
 
     Attributes
     ----------
@@ -73,7 +73,7 @@ class NeighborStatistics(NamedTuple):
     influence : array of shape (n, S), float32
         Mean weight of the parent's vote, kappa; 0 where it is not a neighbor.
     share : array of shape (n, S), float32
-        Mean share of the parent's vote in all that is voted for the classes; what is missing to 1 is the base rates'.
+        Mean share of the parent's vote in all votes for the classes; the rest, up to 1, belongs to the base rates.
     share_by_chain : array of shape (n, chains, S), float32
         `share` in each chain.
     features : array of shape (n, S, P), float32
@@ -102,7 +102,7 @@ class Prediction(NamedTuple):
     familiarity : array of shape (n,)
         Mean log likelihood of the case's values (and of its class, if known) given its neighbors.
     n_draws : int array of shape (n,)
-        Draws that were used for each case, of all chains together.
+        Number of draws used for each case, over all chains.
     neighbors : NeighborStatistics, or None if not requested
     covariance : array of shape (n, M, M), or None if it was not asked for
         Of the shares of the votes over the draws of the importances.

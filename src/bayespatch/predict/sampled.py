@@ -1,18 +1,17 @@
-"""New cases under a `Posterior`: their neighbors, the votes of these, and how exactly they are known.
+"""Sampled predictions under a `Posterior`: neighbors, votes, and their Monte Carlo errors.
 
-Types I and II of the paper (the label is not known: who are the neighbors, and how do they vote?) and III (it is known
-and counts). Given q-tilde a new case does not depend on any other case, so for stored draws of q-tilde its neighbors
-are swept once more, from where the draw before left them. The random numbers belong to the content of the row: a
-prediction does not depend on the other rows, nor on their order.
+Types I and II of the paper (the label is unknown: who are the neighbors, and how do they vote?) and III (it is known
+and used). Given q-tilde, a new case does not depend on any other case. So for each stored draw of q-tilde, its
+neighbors are updated once, starting from their state in the previous draw. Random numbers are derived from the content
+of the row: a prediction does not depend on the other rows or their order.
 
-**As many votes as the answer needs.** Draws are used in rounds, each spread evenly over all that are stored, until the
-Monte Carlo standard error of a case's probability is small enough. It comes from the spread of `N_BATCHES` batches,
-each of them draws that followed each other in a chain, so it covers what autocorrelation is shorter than a batch, and
-the number of stored draws of the importances. Cases that are done leave; the others go on, in the end over the same
-draws again, up to a limit.
+**As many votes as needed.** Draws are used in rounds, each spread evenly over all stored draws, until the
+Monte Carlo standard error of a case's probability is small enough. It is estimated from the spread of `N_BATCHES`
+batches of consecutive draws, so it includes autocorrelation shorter than a batch and the finite number of stored draws
+of the importances. Finished cases drop out; the others continue, if necessary over the same draws again, up to a limit.
 
-The paper samples past and new cases together (`sample_together`). All that the new cases can change there is the
-posterior of q-tilde; given q-tilde they are predicted in the same way.
+The paper samples past and new cases together (`sample_together`). There, new cases affect predictions only through the
+posterior of q-tilde.
 """
 
 from __future__ import annotations
@@ -77,7 +76,7 @@ def predict_batches(
     engine: str = "cpu",
     scheduler: str | None = None,
 ) -> Iterator[Prediction]:
-    """Predict cases that were not part of the fit, in batches that keep memory within bounds.
+    """Predict cases that were not part of the fit, in batches that limit memory.
 
     Parameters
     ----------
@@ -94,8 +93,8 @@ def predict_batches(
     calibration : Calibration, optional
         The map from votes to probabilities, whose error is to be small; without it votes are probabilities.
     error : float
-        Monte Carlo standard error of an even chance at which a case is done; rarer classes must be as exact on their
-        own scale (`Calibration.scaled_error`), so no probability has a larger one.
+        Target Monte Carlo standard error at a probability of one half; rarer classes must be as precise on their own
+        scale (`Calibration.scaled_error`), so no probability has a larger one.
     max_passes : int
         Largest number of passes over all stored draws.
     n_threads : int
@@ -107,8 +106,7 @@ def predict_batches(
 
     Yields
     ------
-    Prediction
-        Of the next cases, in their order. How they are split does not matter to any of them.
+    Prediction Of the next cases, in order. The results do not depend on how the cases are split.
     """
     if posterior.log_weights is not None:
         check_choice("engine", engine, PREDICTING)
@@ -226,7 +224,7 @@ def votes_by_place(model: Model, data: Data) -> bool:
 
 
 class Rounds(NamedTuple):
-    """Which draws are used when."""
+    """The order in which draws are used."""
 
     n_draws: int  # stored draws of each chain, D
     n_batches: int  # of each chain, B
@@ -246,7 +244,7 @@ class Rounds(NamedTuple):
         return np.arange(round_ % self.n_per_pass, self.n_draws, self.n_per_pass)
 
     def batches(self, draws: NDArray[np.int64]) -> NDArray[np.int64]:
-        """To which batch draws belong."""
+        """The batch of each draw."""
         return draws * self.n_batches // self.n_draws
 
 
@@ -263,7 +261,7 @@ class _Votes(Protocol):
         """Mean shares of the votes on some of the cases so far, (n, C * B, M)."""
 
     def prediction(self) -> Prediction:
-        """What has been found out."""
+        """The result."""
 
 
 class _Counted:
@@ -283,7 +281,7 @@ class _Counted:
         return np.asarray(means.reshape(len(cases), -1, means.shape[3]))
 
     def n_draws(self) -> NDArray[np.float64]:
-        """Draws of a chain that were used for each case, (n,)."""
+        """Number of draws of a chain used for each case, (n,)."""
         return np.asarray(self.counts.sum(axis=1))
 
 
@@ -443,7 +441,7 @@ class _VotesBySweep(_Counted):
             )
 
     def n_more(self, done: int) -> int:
-        """Half as many again: they run side by side."""
+        """Half as many again, because they run in parallel."""
         return max(1, done // 2) if done else MIN_ROUNDS
 
     def add(self, todo: NDArray[np.int64], rounds: range) -> None:
@@ -555,7 +553,7 @@ def blank_votes(posterior: Importances, past: Data, *, n_threads: int = 1) -> ND
 
     In Model I its neighbors come from their prior, every parent with probability alpha, and the mean share of a class
     is an integral over one number: ``E[h_m / sum h] = int_0^inf E[h_m exp(-t sum h)] dt``, the expectation in closed
-    form. The other models are asked for it like for any other case.
+    form. The other models predict it like any other case.
 
     Examples
     --------
@@ -594,14 +592,14 @@ def blank_votes(posterior: Importances, past: Data, *, n_threads: int = 1) -> ND
 def sample_together(
     posterior: Posterior, past: Data, new: Data, *, n_threads: int, progress: bool | Tell = False
 ) -> Posterior:
-    """The posterior of past and new cases together, as the paper has it; chains begin where those of the fit ended.
+    """The posterior of past and new cases together, as in the paper; chains begin where those of the fit ended.
 
     Parameters
     ----------
     posterior : Posterior
         The fit, whose model and settings are used again.
     past, new : Data
-        The cases that were fitted, and those to be predicted, their labels hidden or known; with the same parents.
+        The fitted cases and the cases to predict, with hidden or known labels and the same parents.
     n_threads : int
         Threads; the result does not depend on it.
     progress : bool or callable
@@ -645,7 +643,7 @@ def _given_again(posterior: Posterior) -> PredictiveDraws | None:
 
 
 def row_numbers(x: NDArray[np.float64]) -> NDArray[np.int64]:
-    """A number for each row that depends on its content alone."""
+    """A number for each row that depends only on its content."""
     rows = np.ascontiguousarray(x, dtype="<f8") + 0.0  # -0 is 0
     rows[np.isnan(rows)] = np.nan  # and there is one NaN
     digests = (hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in rows)

@@ -1,9 +1,9 @@
-"""Votes on one case of which only some values are known, for many sets of values at once.
+"""Votes on one case given only some of its values, for many sets of values at once.
 
 A past case's weight is a product of one factor per feature, so the votes given a set S of known values follow from the
-factors of the features in S. Past cases that compare alike with the case count together. All subsets of P values are
-evaluated as products of two tables, one for each half of the features; where there are too many subsets, some of them
-are evaluated one by one.
+factors of the features in S. Past cases with the same comparisons are combined. All subsets of P values are
+evaluated as products of two tables, one for each half of the features; if there are too many subsets, a sample is
+evaluated one by one.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class SubsetVotes(NamedTuple):
     outcomes : array of shape (B, K, M), or None
         These votes times the mean outcome of those who cast them, where outcomes are numbers.
     omitted : float
-        Share of the draws that was not used: 0 where the votes are exact, 1 where past cases were sampled.
+        Share of the draws that was not used: 0 if the votes are exact, 1 if past cases were sampled.
     """
 
     cast: Array
@@ -78,7 +78,7 @@ class SubsetVoter:
     start : int array of shape (M + 1,)
         Where the past cases of each class begin.
     counts : array of shape (U,)
-        How many past cases each stands for, by their weights.
+        Total weight of the past cases that each represents.
     outcomes : array of shape (U,), or None
         Their mean outcome.
     log_weights : array of shape (D, C)

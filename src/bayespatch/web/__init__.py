@@ -1,7 +1,7 @@
-"""The consulting page and the REST interface: a case base, served to people and programs.
+"""The consulting page and the REST interface of a case base, for users and programs.
 
-`app` puts the parts together; `pages` and `api` answer; `access` says who asks, `guard` what is refused before anyone
-looks at it; `service` holds the case base, the one loaded model and the `queue` in front of it.
+`app` assembles the parts; `pages` and `api` have the routes; `access` identifies users, `guard` rejects invalid
+requests early; `service` has the case base, the loaded model and the `queue` in front of it.
 """
 
 try:

@@ -1,4 +1,4 @@
-"""Who asks, whether they may, and whether it was they who sent the form."""
+"""Authentication, permissions and CSRF tokens of requests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WITHOUT_FACTOR = ("/account", "/account/password", "/account/second-factor", "/s
 
 
 class Ask:
-    """A request of a person, and what a page needs to answer it."""
+    """A user's request, and everything a page needs to answer it."""
 
     def __init__(self, request: Request, service: Service, person: Person | None, session: str) -> None:
         self.request, self.service, self.session = request, service, session
@@ -48,7 +48,7 @@ class Ask:
 
     @property
     def by(self) -> str:
-        """The name of who asks."""
+        """The name of the user."""
         return self.person.name
 
     @property
@@ -97,10 +97,10 @@ class Ask:
         return f"{self.request.url.path}?{query}" if query else self.request.url.path
 
     async def unconfirmed(self, what: str) -> Response | None:
-        """None where the form has the person's password; otherwise the page that asks for it, with the same form.
+        """None if the form contains the user's password; otherwise the page that asks for it, with the same form.
 
-        A stolen session must not be enough for changes that outlive it. A person without a password
-        confirms at the provider, which lasts for some minutes.
+        A stolen session must not be enough for changes that outlive it. A user without a password confirms at the
+        provider; the confirmation is valid for some minutes.
         """
         if not self.service.settings.sign_in:
             return None
@@ -118,12 +118,12 @@ class Ask:
         return self.page("confirm.html", 422, what=what, fields=fields, problem=problem, provider=False)
 
     def go(self, path: str) -> RedirectResponse:
-        """Elsewhere on this site, after something was done."""
+        """Redirect to another page of this site after an action."""
         return RedirectResponse(path, 303)
 
 
 def may_use_password(service: Service, person: Person) -> bool:
-    """Whether a person has a password that counts here."""
+    """Whether a user can sign in with a password here."""
     provider = service.single_sign_on
     return person.password_hash is not None and (provider is None or provider.local_passwords)
 
@@ -132,17 +132,17 @@ Endpoint = Callable[[Ask], Awaitable[Response]]
 
 
 def is_secure(request: Request) -> bool:
-    """Whether the browser came by TLS."""
+    """Whether the browser uses TLS."""
     return request.url.scheme == "https"
 
 
 def session_of(request: Request) -> str:
-    """The secret of the session that a browser brings; may be empty or of no use."""
+    """The session secret in the browser's cookie; may be empty or invalid."""
     return request.cookies.get(SECURE_COOKIE if is_secure(request) else COOKIE, "")[:200]
 
 
 def give_session(request: Request, response: Response, secret: str) -> None:
-    """Put a session into the browser: out of reach of scripts, and not sent along by other sites."""
+    """Set the session cookie, which scripts cannot read and other sites cannot send."""
     secure = is_secure(request)
     response.set_cookie(
         SECURE_COOKIE if secure else COOKIE, secret, secure=secure, httponly=True, samesite="lax", path="/"
@@ -150,13 +150,13 @@ def give_session(request: Request, response: Response, secret: str) -> None:
 
 
 def take_session(request: Request, response: Response) -> None:
-    """Take a session out of the browser."""
+    """Delete the session cookie."""
     secure = is_secure(request)
     response.delete_cookie(SECURE_COOKIE if secure else COOKIE, secure=secure, httponly=True, samesite="lax", path="/")
 
 
 async def person_of(service: Service, request: Request) -> tuple[Person | None, str]:
-    """Whose session a browser brings, and its secret."""
+    """The user of the browser's session, and its secret."""
     if not service.settings.sign_in:
         return LOCAL, ""
     secret = session_of(request)
@@ -167,12 +167,12 @@ async def person_of(service: Service, request: Request) -> tuple[Person | None, 
 async def verify_password(
     service: Service, request: Request, name: str, password: str, code: str | None = None
 ) -> Person | None:
-    """The person who has this name and password, and where a `code` is given this second factor.
+    """The user with this name and password and, if a `code` is given, this second factor.
 
     Failures are logged, and slow down further attempts.
 
-    They are counted by name and address together, so that nobody can lock out a person from elsewhere, and less
-    strictly by address alone, against one password tried with many names.
+    They are counted by name and address together, so that nobody can lock out a user from another address, and less
+    strictly by address alone, to stop one password from being tried with many names.
     """
     where = network_of(address_in(request.scope))
     who = f"{where} {name}"
@@ -269,7 +269,7 @@ def _refusing(ask: Ask) -> Callable[[Refusal], Response]:
 
 
 def local_path(path: str) -> str:
-    """A path on this site, whatever was asked for.
+    """A path on this site; other targets are replaced.
 
     Examples
     --------
@@ -282,7 +282,7 @@ def local_path(path: str) -> str:
 
 
 def page_number(text: str) -> int:
-    """The page of a list that someone asks for; 1 if it is not a number or too large.
+    """The requested page of a list; 1 if it is not a number or too large.
 
     Examples
     --------

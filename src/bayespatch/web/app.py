@@ -1,4 +1,4 @@
-"""The application: pages, REST interface, files, health and metrics, with the guard around them."""
+"""The application: pages, REST interface, static files, health and metrics, behind the guard."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def create_app(settings: Settings) -> Starlette:
 
 
 def routes(service: Service) -> list[BaseRoute]:
-    """All routes; tests/web holds them against a table."""
+    """All routes; tests/web compares them with a table."""
     return [
         Route("/", home, methods=["GET"]),
         Route("/health", health, methods=["GET"]),
@@ -92,14 +92,14 @@ async def _raise(_: Request, error: Exception) -> Response:
 
 
 async def home(request: Request) -> Response:
-    """To the page that one works with."""
+    """Redirect to the start page of the user's role."""
     request.state.route = "/"
     person, _ = await access.person_of(request.app.state.service, request)
     return RedirectResponse("/cases" if person is not None and not person.may(CLINICIAN) else "/consult", 303)
 
 
 async def health(request: Request) -> Response:
-    """Whether it can answer: for a load balancer, without signing in."""
+    """Health check for load balancers, without sign-in."""
     request.state.route = "/health"
     service: Service = request.app.state.service
     said = await service.do(service.health)
@@ -107,7 +107,7 @@ async def health(request: Request) -> Response:
 
 
 async def metrics(request: Request) -> Response:
-    """For Prometheus; with sign-in, for those who bring a token."""
+    """Metrics for Prometheus; with sign-in, a token is required."""
     request.state.route = "/metrics"
     service: Service = request.app.state.service
     person = await bearer(service, request)
@@ -125,7 +125,7 @@ async def static(request: Request) -> Response:
 
 
 async def security_contact(request: Request) -> Response:
-    """Whom to tell about a vulnerability of this server (RFC 9116)."""
+    """The contact for vulnerability reports (RFC 9116)."""
     request.state.route = "/.well-known/security.txt"
     contact = request.app.state.service.settings.security_contact
     if not contact:
@@ -135,7 +135,7 @@ async def security_contact(request: Request) -> Response:
 
 
 def from_environment() -> Starlette:
-    """The application, in a process that uvicorn has started."""
+    """The application in a process started by uvicorn."""
     settings = Settings.from_json(os.environ[ENVIRONMENT])
     configure(settings.json_log)
     trust(settings.proxies)
@@ -153,7 +153,7 @@ def _end_with_parent() -> None:
 
 
 def serve(settings: Settings) -> None:
-    """Serve until a signal ends it: open requests are answered, then everything is given back."""
+    """Serve until a signal arrives; then answer open requests and release all resources."""
     configure(settings.json_log)
     warnings.simplefilter("ignore")  # they name values; an explanation has them as warnings of its own
     trust(settings.proxies)

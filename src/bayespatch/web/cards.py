@@ -1,4 +1,4 @@
-"""Cards of CDS Hooks: what a record system shows about a consultation, and what it sends back."""
+"""CDS Hooks cards: what a record system shows about a consultation, and the feedback that it sends."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _VERSION, _VARIANT = 0x8 << 76, 0b10 << 62  # of ids that hold data of our own (
 
 
 class Source(NamedTuple):
-    """Which server gives cards, and under which label; all its ids begin alike."""
+    """The server that returns cards, with its label and the common prefix of its ids."""
 
     address: str
     label: str
@@ -45,7 +45,7 @@ class Source(NamedTuple):
         return str(uuid.UUID(int=number))
 
     def consultation(self, identifier: str, part: int) -> int | None:
-        """The consultation of an id; None where it is no id of this part."""
+        """The consultation of an id; None if it is not an id of this part."""
         try:
             number = uuid.UUID(identifier).int & ((1 << 62) - 1)
         except ValueError:
@@ -128,7 +128,7 @@ def override_reasons(source: Source, why: JSONObject, predicted: str, classes: S
 
 
 def plain(text: str) -> str:
-    r"""A text in which nothing counts as Markdown.
+    r"""Escape all Markdown in a text.
 
     Examples
     --------

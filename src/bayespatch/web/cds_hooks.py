@@ -1,4 +1,4 @@
-"""CDS Hooks 2.0: record systems ask about the patient whose record is open, get a card, and tell what was decided."""
+"""CDS Hooks 2.0: record systems ask about the patient whose record is open, get a card, and report the decision."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ Text = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class Context(BaseModel):
-    """What the user does, and for whom."""
+    """The user's action and the patient."""
 
     userId: User
     patientId: Id
@@ -86,7 +86,7 @@ class Feedback(BaseModel):
 
 
 class Report(BaseModel):
-    """The outcomes of some cards."""
+    """Feedback about some cards."""
 
     feedback: list[Feedback] = Field(max_length=_MOST_FEEDBACK)
 
@@ -109,7 +109,7 @@ async def discover(request: Request) -> Response:
 
 
 async def call(service: Service, systems: RecordSystems, client: Client, request: Request) -> Response:
-    """A hook has fired: the card about the patient."""
+    """Answer a hook with the card about the patient."""
     hook = request.path_params["service"]
     called = await service.do(_read, Call, await request.body())
     if called.hook != hook:
@@ -123,7 +123,7 @@ async def call(service: Service, systems: RecordSystems, client: Client, request
 
 
 async def feedback(service: Service, systems: RecordSystems, client: Client, request: Request) -> Response:
-    """Cards were accepted or overridden: decisions about their consultations."""
+    """Record accepted or overridden cards as decisions on their consultations."""
     wait = service.rate.wait(f"feedback {client.name}")
     if wait:
         raise Refusal(429, "Too many requests. Wait a moment.", {"Retry-After": str(wait)})
@@ -143,7 +143,7 @@ def _route(path: str, endpoint: Endpoint) -> Route:
         request.state.route = path
         systems, name = service.record_systems, request.path_params["service"]
         if systems is None or name not in HOOKS:
-            raise Refusal(404, f"There is no such service; {HOOKS_PREFIX} lists those that there are.")
+            raise Refusal(404, f"There is no such service; {HOOKS_PREFIX} lists the services.")
         own = f"{service.settings.address}{HOOKS_PREFIX}/{name}"
         audiences = (own, f"{service.settings.address}{request.url.path}")
         kind, _, token = request.headers.get("authorization", "").partition(" ")
@@ -276,7 +276,7 @@ def _record(service: Service, systems: RecordSystems, client: Client, report: Re
             seen = None
         is_own = seen is not None and seen.by.partition(" ")[0] == client.name
         if seen is None or not is_own or service.base.people.find(seen.by) is not None:  # a person may be called alike
-            raise refuse(f"{where}.card", f"{shown(one.card)} is no card that was sent to you; send its uuid")
+            raise refuse(f"{where}.card", f"{shown(one.card)} is not a card that was sent to you; send its uuid")
         decided, code = _decided(one, seen, definition, source, where)
         if decision is None:
             decisions.append((seen.id, decided, code, one.overrideReason.userComment))

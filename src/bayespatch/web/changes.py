@@ -1,4 +1,4 @@
-"""Two versions of a patient side by side: what was changed, what that changes, and through which opinion."""
+"""Comparison of two versions of a patient: changed values, and their effect through each opinion."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ def compare(
     first: JSONMapping,
     now: JSONMapping,
 ) -> JSONObject:
-    """What differs between two versions of a patient and the explanations (`Explanation.to_dict`) of both.
+    """The differences between two versions of a patient and between their explanations (`Explanation.to_dict`).
 
     Returns
     -------
     dict
         "values": label, before and after of each value that differs; "answers": the headlines; "classes": probability
-        of each class before and after, and the shift; "opinions": the same of each opinion for the class that all
-        shifts refer to, with the points that it moved the answer by; "closest": which of the closest patients are
+        of each class before and after, and the shift; "opinions": the same for each opinion, for the class that all
+        shifts refer to, with the points by which it changed the answer; "closest": which of the closest patients are
         unchanged, removed and added; "warnings": those that are new; "precedent": before and after.
     """
     name = words.focus(now)

@@ -1,4 +1,4 @@
-"""Tokens with which record systems sign in to the CDS Hooks services: signed JWTs, each for one request."""
+"""Tokens of record systems for the CDS Hooks services: signed JWTs, each for one request."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class TokenError(Exception):
 
 
 def check_token(token: str, clients: Sequence[Client], audiences: Sequence[str], seen: Identities) -> Client:
-    """The record system whose token this is, valid for one of the audiences and not used before."""
+    """The record system that signed the token, which must be valid for one of the audiences and unused."""
     if len(token) > _MOST_CHARACTERS:
         raise TokenError("the token is too long")
     try:

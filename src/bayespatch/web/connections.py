@@ -1,4 +1,4 @@
-"""Connections that send nothing, or a request without end, are closed; nobody may hold all of them."""
+"""Limits on connections: idle and unfinished ones are closed, and no address can occupy all of them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MOST_OF_ONE = 200  # connections of one address, unless it is this machine or a 
 
 
 class LimitedProtocol(H11Protocol):
-    """uvicorn's protocol, with a limit of time for the head of a request and a limit on connections of one address."""
+    """uvicorn's protocol, with a time limit for the headers of a request and a limit on connections per address."""
 
     trusted: ClassVar[frozenset[str]] = frozenset()
     counts: ClassVar[Counter[str]] = Counter()
@@ -26,7 +26,7 @@ class LimitedProtocol(H11Protocol):
     _counted = ""
 
     def connection_made(self, transport: Any) -> None:
-        """A new connection: it must send a request soon, and replaces an idle one if all places are taken."""
+        """Accept a connection, which must soon send a request; if there are too many, close an idle one."""
         super().connection_made(transport)
         if len(self.connections) > MOST_CONNECTIONS - SPARE:
             longest = next((one for one in self.idle if one in self.connections), None)
@@ -55,7 +55,7 @@ class LimitedProtocol(H11Protocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes of a request: its head is complete, or the time for it runs."""
+        """Receive bytes of a request; its headers must be complete within the time limit."""
         super().data_received(data)
         if self._in_request:
             self._stop_waiting()
@@ -64,7 +64,7 @@ class LimitedProtocol(H11Protocol):
             self._wait_for_head()
 
     def on_response_complete(self) -> None:
-        """An answer was sent: the connection is idle again."""
+        """A response was sent, and the connection is idle again."""
         super().on_response_complete()
         if not self.transport.is_closing() and not self._in_request:
             self.idle[self] = None
@@ -88,7 +88,7 @@ class LimitedProtocol(H11Protocol):
 
 
 def trust(proxies: str) -> None:
-    """Do not limit the connections of reverse proxies, whose addresses are given with commas."""
+    """Do not limit the connections of reverse proxies (addresses separated by commas)."""
     LimitedProtocol.trusted = frozenset(part.strip() for part in proxies.split(",") if part.strip())
 
 

@@ -1,4 +1,4 @@
-"""A clinic to look at: the bundled heart data, one patient of which has just come."""
+"""A demo clinic: the bundled heart data, with one patient as a new arrival."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def dictionary() -> JSONObject:
 def fill(base: CaseBase, by: str, parameters: Parameters | None = None) -> int:
     """Import past cases, fit a model and consult it once; returns the number of the consultation.
 
-    What an interrupted call has imported is kept. A case base with other columns is refused.
+    Cases imported by an interrupted call are kept. A case base with different columns is rejected.
     """
     X, y = load_heart()
     table = X.astype(object).where(X.notna(), None).assign(num=y.astype(object))
     if base.dictionary is None:
         base.import_cases(table.drop(index=X.index[PATIENT]), by=by, target="num", dictionary=dictionary())
     elif base.target != "num" or list(base.dictionary.names) != list(X.columns):
-        raise CaseBaseError("the case base has columns of its own; create another one for the demo data")
+        raise CaseBaseError("the case base has different columns; create another one for the demo data")
     base.promote(learn(base._database, by, QUICK if parameters is None else parameters).version, by=by)
     values = {name: None if value is None else float(value) for name, value in table.iloc[PATIENT][X.columns].items()}
     return base.consult(values, by=by, external_id="example").id

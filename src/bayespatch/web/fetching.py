@@ -1,4 +1,4 @@
-"""Requests of this server to others: an OpenID provider, a record system. They go to addresses of settings only."""
+"""Requests from this server to an OpenID provider or a record system. They go only to addresses in the settings."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _SECONDS, _MOST_BYTES = 10.0, 1_000_000  # for an answer
 
 
 class ProviderError(Exception):
-    """The other server cannot be reached, or does not answer as it should."""
+    """The other server cannot be reached, or its response is invalid."""
 
 
 class RefusedError(Exception):
-    """The other server answers with an error of OAuth."""
+    """The other server responds with an OAuth error."""
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -57,14 +57,14 @@ def fetch(
 
 
 class Client(NamedTuple):
-    """How an authorization server knows this server (OAuth 2.0); without a secret it is a public client."""
+    """The registration of this server at an authorization server (OAuth 2.0); a public client has no secret."""
 
     id: str
     secret: str = ""
 
 
 def challenge(verifier: str) -> dict[str, str]:
-    """What a request for a code says about the verifier (PKCE)."""
+    """The parameters of a request for a code that depend on the verifier (PKCE)."""
     digest = hashlib.sha256(verifier.encode()).digest()
     return {
         "code_challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode(),
@@ -73,7 +73,7 @@ def challenge(verifier: str) -> dict[str, str]:
 
 
 def redeem(description: JSONMapping, client: Client, code: str, verifier: str, redirect: str) -> JSONObject:
-    """What the token endpoint of an authorization server gives for a code."""
+    """Exchange a code at the token endpoint of an authorization server."""
     form = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect, "code_verifier": verifier}
     headers: dict[str, str] = {}
     methods = description.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
@@ -98,7 +98,7 @@ def read_secret(path: str) -> str:
 
 
 def is_protected(address: object) -> bool:
-    """Whether an address is https, or this machine's."""
+    """Whether an address uses https or is on this machine."""
     if not isinstance(address, str):
         return False
     try:

@@ -1,4 +1,4 @@
-"""The form of a case, made from the data dictionary, and what someone has filled in."""
+"""The form of a case, generated from the data dictionary, and the entered values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOT_KNOWN = ""  # how it stands in the form
 
 @dataclass(frozen=True)
 class Choice:
-    """One answer that can be chosen."""
+    """One choice of a field."""
 
     key: str
     label: str
@@ -27,20 +27,18 @@ class Choice:
 
 @dataclass(frozen=True)
 class Field:
-    """One question of the form.
+    """One field of the form.
 
     Attributes
     ----------
     name, key : str
-        The column, and what its value is called in the form.
+        The column, and its key in the form.
     label, unit, hint, usual : str
         `hint` has the usual range in words, `usual` in figures.
     kind : {"buttons", "list", "number", "text"}
     choices : tuple of Choice
     value : str
-        What is filled in.
-    problem : str
-        What is wrong with it; may be empty.
+        The entered value. problem : str The error message; may be empty.
     """
 
     name: str
@@ -56,12 +54,12 @@ class Field:
 
 
 def key_of(name: str, prefix: str = "v") -> str:
-    """What a column is called in the form; no other field of the form can have this name."""
+    """The key of a column in the form, which is unique among all fields."""
     return f"{prefix}:{name}"
 
 
 def fields(dictionary: Dictionary, filled: Mapping[str, str], problems: Mapping[str, str]) -> list[Field]:
-    """The form with what is filled in, and what is wrong with it, each by column."""
+    """The form with entered values and error messages, each by column."""
     return [_field(e, filled.get(name, NOT_KNOWN), problems.get(name, "")) for name, e in dictionary.entries.items()]
 
 
@@ -82,7 +80,7 @@ def _field(entry: Entry, value: str, problem: str) -> Field:
 
 
 def filled(dictionary: Dictionary, values: Mapping[str, Value]) -> dict[str, str]:
-    """Values as the form shows them."""
+    """Values as displayed in the form."""
     return {name: _shown(entry, values.get(name)) for name, entry in dictionary.entries.items()}
 
 
@@ -92,7 +90,7 @@ def sent(dictionary: Dictionary, form: JSONMapping, prefix: str = "v") -> dict[s
 
 
 def given(dictionary: Dictionary, form: JSONMapping, prefix: str) -> dict[str, str]:
-    """What is in the form under a prefix, by column, and nothing of the other columns."""
+    """Entries of the form under a prefix, by column."""
     return {name: str(form[key]).strip() for name in dictionary.names if (key := key_of(name, prefix)) in form}
 
 

@@ -1,8 +1,8 @@
-"""What is refused before anyone looks at it, what every answer carries, and one line of the log for each request.
+"""Early rejection of invalid requests, headers of every response, and the request log.
 
-The log has the time, the method, the pattern of the route (never the URL itself, which may hold what someone searched
-for), the status, the milliseconds, who asked, from which address, and a number that an error page also shows. It has no
-patient's values, no query, no body, no header.
+The log has the time, the method, the pattern of the route (never the URL itself, which may contain search terms), the
+status, the milliseconds, the user, the address, and a number that an error page also shows. It contains no patient's
+values, query, body or headers.
 """
 
 from __future__ import annotations
@@ -204,12 +204,12 @@ def host_name(host: str) -> str:
 
 
 def address_in(scope: Scope) -> str:
-    """From where a request comes; behind a proxy that is trusted, what it says."""
+    """The address of the client, or the one reported by a trusted proxy."""
     return str(scope["client"][0]) if scope.get("client") else "-"
 
 
 def is_utf8(content_type: str) -> bool:
-    """Whether a Content-Type names no other charset than UTF-8. Some of Python's codecs take time quadratic in a body.
+    """Whether a Content-Type names no charset other than UTF-8. Some of Python's codecs take quadratic time.
 
     Examples
     --------
@@ -221,13 +221,13 @@ def is_utf8(content_type: str) -> bool:
 
 
 def route_of(scope: Scope) -> str:
-    """The pattern of the route that has answered."""
+    """The pattern of the route that answered."""
     pattern = scope["state"].get("route")
     return str(pattern) if pattern else "other"
 
 
 def respond(scope: Scope, refusal: Refusal) -> Response:
-    """A refusal, for a program or for a person."""
+    """An error response, as JSON or as a page."""
     if scope["path"].startswith((API, HOOKS_PREFIX)):
         return problem(refusal)
     page: Any = scope["state"].get("refuse")

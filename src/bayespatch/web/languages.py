@@ -1,4 +1,4 @@
-"""Which language a page is in: the one that the person has chosen, otherwise what the browser prefers."""
+"""The language of a page: the user's choice, otherwise the browser's preference."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _SECONDS = 365 * 24 * 3600  # for which a browser keeps the choice
 
 
 def language_of(request: Request) -> str:
-    """The code of the language in which a request is answered."""
+    """The code of the language for a response."""
     chosen = request.cookies.get(COOKIE, "")
     return chosen if chosen in languages() else preferred(request.headers.get("accept-language", ""))
 
 
 def remember(request: Request, response: Response, code: str) -> None:
-    """Keep the chosen language in the browser. It is no secret, yet no script needs it."""
+    """Store the chosen language in a cookie. It is not secret, but scripts do not need it."""
     secure = request.url.scheme == "https"
     response.set_cookie(COOKIE, code, max_age=_SECONDS, secure=secure, httponly=True, samesite="lax", path="/")

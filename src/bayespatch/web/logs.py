@@ -1,4 +1,4 @@
-"""Lines of the log, for people or, as JSON, for programs that collect logs."""
+"""Formatting of the log, as text or as JSON for log collectors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is counted, in the text format of Prometheus. No label ever holds a patient's or a person's data."""
+"""Metrics in the text format of Prometheus. Labels never contain data about patients or users."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Metrics:
                 self.at_most[route, edge] += 1
 
     def text(self, gauges: dict[str, float]) -> str:
-        """All of it, with what stands at this moment; the name of a gauge may end in a label."""
+        """All metrics, including current gauges; the name of a gauge may end in a label."""
         lines = ["# TYPE bayespatch_requests_total counter"]
         totals: Counter[str] = Counter()
         for (route, method, status), n in sorted(self.requests.items()):
@@ -69,7 +69,7 @@ def labelled(name: str, label: str, value: str) -> str:
 
 
 def monitoring_gauges(found: Monitoring, definition: Definition) -> dict[str, float]:
-    """Gauges of the checks, for programs of every role: without columns and outcomes that viewers must not see."""
+    """Gauges of the checks, without columns and outcomes that viewers must not see."""
     gauges: dict[str, float] = {
         "recent_consultations": found.consultations,
         labelled("alarms", "check", "population"): sum(one.alarm for one in found.population),
@@ -90,7 +90,7 @@ def monitoring_gauges(found: Monitoring, definition: Definition) -> dict[str, fl
 
 
 def resident_bytes() -> float:
-    """Memory of this process; 0 where the system does not say."""
+    """Memory of this process; 0 if the system does not report it."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except (OSError, IndexError, ValueError):

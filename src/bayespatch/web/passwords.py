@@ -1,4 +1,4 @@
-"""Passwords: Argon2id, at least twelve characters, none that is known from a breach or easy to guess."""
+"""Passwords: Passwords: Argon2id, at least twelve characters, not known from a breach or easy to guess."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ uncommon words.'
 
 
 def hashed(password: str) -> str:
-    """What is kept of a password."""
+    """The stored hash of a password."""
     return _hasher.hash(password)
 
 
 def verified(people: People, name: str, password: str) -> Person | None:
-    """The person who has this name and password. It takes the same time whether or not there is such a person."""
+    """The user with this name and password. The time does not depend on whether the user exists."""
     person = people.find(name)
     known = person is not None and person.password_hash is not None and person.disabled_at is None
     kept = person.password_hash if person is not None and person.password_hash is not None and known else _nobody

@@ -1,4 +1,4 @@
-"""The bounded queue in front of the model: some questions are answered, some wait, the rest are refused at once."""
+"""The bounded queue in front of the model: some questions are answered, some wait, the rest are rejected at once."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ class LateError(Exception):
 
 
 class Queue:
-    """Threads that answer questions, and places for those that wait.
+    """Threads that answer questions, and a bounded number of waiting questions.
 
-    A question that has begun cannot be interrupted: it keeps its thread to its end, and counts until then, though
-    nobody waits for it any more.
+    A running question cannot be interrupted: it occupies its thread until it ends, even if nobody waits for it anymore.
     """
 
     def __init__(self, threads: int, waiting: int, seconds: float) -> None:
@@ -32,7 +31,7 @@ class Queue:
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="model")
 
     async def run(self, work: Callable[..., T], *args: object, **kwargs: object) -> T:
-        """The result of a function that is called in one of the threads."""
+        """Call a function in one of the threads and return its result."""
         if self.pending >= self.most:
             self.refused += 1
             raise BusyError
@@ -54,7 +53,7 @@ class Queue:
         self.pending -= 1
 
     def close(self) -> None:
-        """Wait for what has begun, and drop what waits."""
+        """Wait for running questions, and drop waiting ones."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
 

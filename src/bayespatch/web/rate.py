@@ -1,4 +1,4 @@
-"""How often someone may ask: a bucket for each, which fills up again with time."""
+"""Rate limits: a token bucket for each user."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _MOST = 10_000  # buckets; the one that was used longest ago goes first
 
 
 class Rate:
-    """At most `most` at once, and so many per `seconds` in the long run.
+    """At most `most` at once, and `most` per `seconds` in the long run.
 
     Examples
     --------
@@ -25,7 +25,7 @@ class Rate:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # who -> what is left, when
 
     def wait(self, who: str, now: float | None = None) -> int:
-        """0 where one more is allowed, which is then counted; otherwise the seconds to wait."""
+        """0 if one more is allowed, which is then counted; otherwise the seconds to wait."""
         now = time.monotonic() if now is None else now
         left, before = self._buckets.pop(who, (float(self.most), now))
         left = min(float(self.most), left + (now - before) * self.per_second)

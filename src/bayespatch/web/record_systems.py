@@ -1,4 +1,4 @@
-"""Record systems that this server works with: what its settings file says about them."""
+"""Settings of the record systems that this server works with."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ class Server:
 
     @property
     def client(self) -> OAuthClient:
-        """How the authorization server knows this server."""
+        """The registration of this server at the authorization server."""
         return OAuthClient(self.client_id, read_secret(self.client_secret_file))
 
 
 @dataclass(frozen=True)
 class RecordSystems:
-    """Which record systems may ask, and what for.
+    """Which record systems may ask, and about what.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class RecordSystems:
 
     @classmethod
     def read(cls, path: str) -> RecordSystems:
-        """Read the settings from a TOML file; the files that it names are found beside it."""
+        """Read the settings from a TOML file; file names are relative to it."""
         try:
             given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
@@ -185,12 +185,12 @@ def _made(kind: type[Kind], given: JSONMapping, where: str) -> Kind:
 
 @lru_cache(maxsize=50)
 def read_keys(path: str, _changed: int) -> KeySet:
-    """The public keys in a JWKS file, without those that encrypt and those that are shared secrets."""
+    """The public keys in a JWKS file, without encryption keys and shared secrets."""
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
         keys = [one for one in found["keys"] if one["kty"] in ("RSA", "EC", "OKP") and one.get("use") != "enc"]
         if not keys:
-            raise ValueError("it has no public key that signs")
+            raise ValueError("it has no public signing key")
         if any("d" in one for one in keys):
             raise ValueError("it has a private key")
         return KeySet.import_key_set({"keys": keys})

@@ -1,4 +1,4 @@
-"""What is answered where something cannot be done: to programs as problem details (RFC 9457), to people as a page."""
+"""Error responses: problem details (RFC 9457) for programs, pages for users."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _PLAIN = {
 
 
 class Refusal(Exception):
-    """Something that will not be done, and why."""
+    """A request that is refused, with the reason."""
 
     def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -48,12 +48,12 @@ class Refusal(Exception):
 
     @property
     def title(self) -> str:
-        """What the status is called, for programs."""
+        """The name of the status, for programs."""
         return HTTPStatus(self.status).phrase
 
     @property
     def heading(self) -> str:
-        """What the status is called on a page."""
+        """The name of the status, for pages."""
         return gettext(_TITLES[self.status]) if self.status in _TITLES else self.title
 
 
@@ -84,7 +84,7 @@ def refusal_of(error: Exception) -> Refusal | None:
 
 
 def sentence(error: Exception) -> str:
-    """What an error says, as a sentence."""
+    """The message of an error, as a sentence."""
     text = " ".join(str(error).split())
     return f"{text[:1].upper()}{text[1:]}{'' if text.endswith('.') else '.'}"
 

@@ -41,12 +41,12 @@ def render(template: str, **content: object) -> str:
 
 
 def explanation(why: JSONObject, date: str = "") -> Markup:
-    """What `Explanation.to_dict` says, as the report draws it, with links to the past cases."""
+    """The HTML of an explanation (`Explanation.to_dict`), with links to the past cases."""
     return Markup(case_body(presentable(why), case_link=CASES, date=date))
 
 
 def presentable(why: JSONObject) -> JSONObject:
-    """A stored explanation without past cases that were forgotten since; a warning says that there were some."""
+    """A stored explanation without past cases that have been forgotten since; if there were any, a warning says so."""
     neighbors = [part for part in why["neighbors"] if not part.get("forgotten")]
     gone = [(part["closest"] or {}).get("forgotten", False) for part in why["groups"]]
     if len(neighbors) == len(why["neighbors"]) and not any(gone):
@@ -58,7 +58,7 @@ def presentable(why: JSONObject) -> JSONObject:
 
 
 def time_text(at: str | None) -> str:
-    """A time as a person reads it in the current language.
+    """A time as text in the current language.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def time_text(at: str | None) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as a part of an address."""
+    """A text quoted for use in a URL."""
     return quote(text, safe="/")
 
 

@@ -22,7 +22,7 @@ def new_secret() -> str:
 
 
 def is_secret(text: str) -> bool:
-    """Whether a text can be such a secret.
+    """Whether a text can be a secret for an authenticator app.
 
     Examples
     --------
@@ -55,13 +55,13 @@ def step_of(secret: str, code: str, now: float | None = None) -> int | None:
 
 
 def recovery_codes() -> list[str]:
-    """Codes that are each right once: 120 random bits, in groups."""
+    """Recovery codes, each valid once: 120 random bits, in groups."""
     texts = [base64.b32encode(secrets.token_bytes(15)).decode().lower() for _ in range(N_RECOVERY)]
     return ["-".join(text[i : i + 4] for i in range(0, 24, 4)) for text in texts]
 
 
 def passed(people: People, person: Person, code: str) -> bool:
-    """Whether a person who has a second factor has given it. Every code is right once."""
+    """Whether the code matches a user's second factor. Every code is valid once."""
     if person.totp_secret is None:
         return True
     step = step_of(person.totp_secret, code)

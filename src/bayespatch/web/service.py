@@ -1,4 +1,4 @@
-"""What all requests share: the case base, the queue in front of its model, the last answers, a running refit."""
+"""Shared state of all requests: the case base, the queue in front of its model, recent answers, a running refit."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class RefitState:
 
 
 class Service:
-    """One process's case base, served."""
+    """The case base served by one process."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -103,13 +103,13 @@ class Service:
         return None if self.provider is None else self.provider.settings
 
     async def do(self, work: Callable[..., T], *args: object, **kwargs: object) -> T:
-        """The result of a function that waits for the database, called in a thread; its texts are English."""
+        """Call a function that waits for the database in a thread; its texts are English."""
         if self._limiter is None:
             self._limiter = anyio.CapacityLimiter(_CONNECTIONS)
         return await anyio.to_thread.run_sync(partial(_in_english, work, *args, **kwargs), limiter=self._limiter)
 
     def close(self) -> None:
-        """Let what has begun end, and give everything back."""
+        """Wait for running work, and release all resources."""
         self.queue.close()
         self.hashing.close()
         self.asking.close()
@@ -118,23 +118,23 @@ class Service:
         self.base.close()
 
     def csrf(self, session: str) -> str:
-        """What a form of this session carries, so that no other site can send it."""
+        """The CSRF token of this session's forms."""
         key = self._secret if not session else b"csrf"
         return hmac.new(key, session.encode(), hashlib.sha256).hexdigest()
 
     # What is refused
 
     def known_name(self, name: str) -> dict[str, str]:
-        """How a name that someone has typed stands in the log: as it is if an account has it, otherwise as a hash.
+        """The logged form of a typed name: the name if there is such an account, otherwise a hash.
 
-        Equal hashes of one process are equal names; nobody can compute them without its key.
+        Within one process, equal hashes mean equal names; they cannot be computed without its key.
         """
         if self.base.people.find(name) is not None:
             return {"person": name}
         return {"name_hash": hmac.new(self._secret, name.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16]}
 
     async def record_refusal(self, why: str, who: str | None, **details: str) -> None:
-        """Note in the audit log that a request was refused; of a flood only the first ones."""
+        """Record in the audit log that a request was refused; in a flood, only the first ones."""
         address = details.get("address", "-")
         if self.refusals.wait(f"{why} {network_of(address)}"):
             return
@@ -152,9 +152,9 @@ class Service:
     async def ask(
         self, values: Mapping[str, Value], by: str, *, first: bool = False, patient: str | None = None
     ) -> tuple[int, JSONObject]:
-        """What the model says, without keeping it; the same question of the same person is answered from memory.
+        """Ask the model without storing the answer; a repeated question from the same user is answered from memory.
 
-        `first` says that it is only compared with, and that the person has seen it.
+        `first` marks the first version of a comparison, which the user has already seen.
         """
         state = await self.do(self.base.state)
         key = (state, by, json.dumps([values, patient], sort_keys=True))
@@ -183,12 +183,12 @@ class Service:
         most: int = 3,
         patient: str | None = None,
     ) -> tuple[int, JSONObject]:
-        """The smallest change that changes what the model says."""
+        """The smallest change that changes the prediction."""
         options = {"by": by, "to": to, "most": most, "patient": patient, "error": self.settings.error}
         return await self.queue.run(self.base.counterfactual, values, change, **options)
 
     def report(self, person: Person, language: str) -> str | None:
-        """The report of the active model as a person may see it; None without a model. The first takes some seconds."""
+        """The report of the active model as visible to the user; None without a model. The first call is slow."""
         model = self.active()
         if model is None or model.sha256 is None:
             return None
@@ -208,7 +208,7 @@ class Service:
     # Refits
 
     def start_refit(self, by: str) -> None:
-        """Begin a refit, in a process of its own."""
+        """Start a refit in a separate process."""
         with self._lock:
             if self.refit is not None and self.refit.running:
                 raise ConflictError("a refit is running; wait for it, or cancel it")
@@ -217,7 +217,7 @@ class Service:
             self.refit, self.refit_result = found, ""
 
     def cancel_refit(self) -> None:
-        """End a refit; nothing has changed."""
+        """Cancel a refit; nothing changes."""
         with self._lock:
             refit = self.refit
         if refit is None or not refit.running:
@@ -243,7 +243,7 @@ class Service:
     # How it goes
 
     def health(self) -> JSONObject:
-        """Whether it can answer, and write to the database; looked at every few seconds at most."""
+        """Whether the service can answer and write to the database; checked at most every few seconds."""
         at, known = self._health
         if known and (time.monotonic() - at < _HEALTH or not self._probing.acquire(blocking=False)):
             return known
@@ -266,7 +266,7 @@ class Service:
         return {"status": "ok" if model is not None else "no active model", "model": model and model.version}
 
     def gauges(self, by: str) -> dict[str, float]:
-        """What stands at this moment, and the checks of monitoring, which are repeated every ten minutes at most."""
+        """Current gauges, and the monitoring checks, which are repeated at most every ten minutes."""
         if time.monotonic() - self._monitored[0] > _MONITORED:
             self._monitored = time.monotonic(), self._monitoring(by)
         return {

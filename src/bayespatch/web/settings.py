@@ -1,4 +1,4 @@
-"""How the case base is served."""
+"""Settings of the service."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True)
 class Settings:
-    """How the case base is served; every limit is for one process.
+    """Settings of the service; every limit applies per process.
 
     Attributes
     ----------
@@ -99,27 +99,27 @@ class Settings:
         if bool(self.certificate) != bool(self.key):
             raise ValueError("--certificate and --key belong together; pass both")
         if self.single_sign_on and not self.sign_in:
-            raise ValueError("single sign-on is for a case base that people sign in to; name one: --casebase")
+            raise ValueError("single sign-on needs a case base with accounts; name one: --casebase")
         if self.record_systems and not self.sign_in:
-            raise ValueError("record systems ask a case base that people sign in to; name one: --casebase")
+            raise ValueError("record systems need a case base with accounts; name one: --casebase")
         if self.workers > 1 and not self.sign_in:
-            raise ValueError("several workers serve a case base that people sign in to; name one: --casebase")
+            raise ValueError("several workers need a case base with accounts; name one: --casebase")
         contact = self.security_contact
         if contact and (not contact.startswith(("mailto:", "https:", "tel:")) or not contact.isprintable()):
             raise ValueError(f"--security-contact {contact!r} is not a URI; pass mailto:NAME@HOST or https://...")
         for name in ("workers", "threads", "rate"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} leaves nothing to do; pass 1 or more")
+                raise ValueError(f"{name}={getattr(self, name)} is too small; pass 1 or more")
 
     @property
     def names(self) -> frozenset[str]:
-        """All names by which it may be called."""
+        """All allowed host names."""
         own = () if self.host in ("0.0.0.0", "::") else (self.host,)
         return frozenset(name.lower() for name in (*LOOPBACK, *own, *self.hosts))
 
     @property
     def address(self) -> str:
-        """Where a browser finds it; a proxy in front has TLS and the usual port."""
+        """The URL for browsers; a reverse proxy has TLS and the standard port."""
         if self.proxies and self.hosts:
             return f"https://{self.hosts[0]}"
         name = self.hosts[0] if self.hosts else "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
@@ -132,13 +132,13 @@ class Settings:
 
     @classmethod
     def from_json(cls, text: str) -> Settings:
-        """As `to_json` wrote it."""
+        """Read the result of `to_json`."""
         said = json.loads(text)
         return cls(**{**said, "hosts": tuple(said["hosts"])})
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine alone.
+    """Whether an address can only be reached from this machine.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Single sign-on by OpenID Connect: authorization code with PKCE, state and nonce.
 
 `Settings` are read from a TOML file; `Provider` asks the provider and checks what it answers. joserfc checks signatures
-and claims. Algorithms are those of the list below, never those that a token or the provider asks for.
+and claims. Only the algorithms listed below are accepted, whatever a token or the provider requests.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _FAILED = to_translate("The sign-in failed. Try again.")
 
 
 class SignInError(Exception):
-    """A sign-in at the provider failed; `reason` stands in the audit log, `public` on the page."""
+    """A sign-in at the provider failed; the audit log records `reason`, and the page shows `public`."""
 
     def __init__(self, reason: str, public: str = _FAILED) -> None:
         super().__init__(reason)
@@ -55,26 +55,25 @@ class SignInError(Exception):
 
 @dataclass(frozen=True)
 class SingleSignOn:
-    """How people sign in at an OpenID provider.
+    """Settings for sign-in with an OpenID provider.
 
     Attributes
     ----------
     issuer : str
         The provider's issuer; its description is at ISSUER/.well-known/openid-configuration.
     client_id : str
-        What the provider calls this server.
+        The provider's name for this server.
     client_secret_file : str
         File with the client's secret; empty for a public client.
     roles : dict
-        Value of the role claim -> viewer, clinician or steward. The highest one counts; nobody signs in without.
+        Value of the role claim -> viewer, clinician or steward. The highest one applies; users without one cannot sign
+        in.
     role_claim : str
         Claim of the ID token with the groups or roles of a person; dots lead into objects (realm_access.roles).
     name_claim : str
         Claim with the name of a new account.
     scopes : tuple of str
-        What is asked for.
-    label : str
-        What the button says: "Sign in with LABEL".
+        Requested scopes. label : str Label of the button: "Sign in with LABEL".
     local_passwords : bool
         Whether people may also sign in with a password of this server.
     require_amr : tuple of str
@@ -150,7 +149,7 @@ class SingleSignOn:
 
 
 class Provider:
-    """An OpenID provider, asked over HTTP. Its methods wait for it: call them in a thread."""
+    """An OpenID provider, asked over HTTP. Its methods block: call them in a thread."""
 
     def __init__(self, settings: SingleSignOn) -> None:
         self.settings = settings
@@ -175,7 +174,7 @@ class Provider:
             return self._description[1]
 
     def keys(self, again: bool = False) -> list[JSONObject]:
-        """The public keys with which it signs; `again`: not the ones that are kept, unless these are quite new."""
+        """The provider's public signing keys; with `again`, they are fetched again unless they are recent."""
         address = self.description()["jwks_uri"]
         with self._lock:
             age = None if self._keys is None else time.monotonic() - self._keys[0]
@@ -189,7 +188,7 @@ class Provider:
     # The steps of a sign-in
 
     def authorization_address(self, state: str, begun: SignIn, redirect: str) -> str:
-        """Where the browser goes to sign in."""
+        """The URL for signing in."""
         query = {
             "response_type": "code",
             "client_id": self.settings.client_id,
@@ -204,16 +203,16 @@ class Provider:
         return with_query(self.description()["authorization_endpoint"], query)
 
     def sign_out_address(self, redirect: str) -> str | None:
-        """Where a browser also ends the session at the provider; None where the provider has no such address."""
+        """The URL for ending the session at the provider; None if the provider has none."""
         address = self.description().get("end_session_endpoint")
         if not isinstance(address, str) or not is_protected(address):
             return None
         return with_query(address, {"client_id": self.settings.client_id, "post_logout_redirect_uri": redirect})
 
     def claims(self, code: str, begun: SignIn, redirect: str, issuer: str | None) -> JSONObject:
-        """What the provider says about the person, for the code that the browser has brought.
+        """The claims about the user, for the code in the callback.
 
-        `issuer` is the one that the browser has brought beside the code, where it has (RFC 9207).
+        `issuer` is the one in the callback, if any (RFC 9207).
         """
         stated = self.description().get("authorization_response_iss_parameter_supported") is True
         if (issuer is not None or stated) and issuer != self.settings.issuer:
@@ -247,7 +246,7 @@ class Provider:
             raise SignInError("the provider did not ask for credentials again")
         methods = claims.get("amr") if isinstance(claims.get("amr"), list) else []
         if self.settings.require_amr and not set(self.settings.require_amr) & {str(one) for one in methods or []}:
-            raise SignInError("the authentication method is not enough", "Sign in with a second factor.")
+            raise SignInError("the authentication method is not sufficient", "Sign in with a second factor.")
         return claims
 
     def _decoded(self, token: str) -> JSONObject:
@@ -262,7 +261,7 @@ class Provider:
         raise AssertionError
 
     def person_in(self, claims: JSONMapping) -> tuple[Identity, str, str]:
-        """Who it is, what they are called and what they may do."""
+        """The user's identity, name and role."""
         role, name = self.settings.role_of(claims), claims.get(self.settings.name_claim)
         if role is None:
             public = "Your account has no role here. Contact the person who manages accounts in your organization."
@@ -273,7 +272,7 @@ class Provider:
 
 
 def new_browser_secret() -> str:
-    """What a browser keeps while it signs in at the provider."""
+    """The secret that a browser keeps during sign-in at the provider."""
     return secrets.token_urlsafe(32)
 
 

@@ -22,14 +22,14 @@ class LaunchError(Exception):
 
 
 class Access(NamedTuple):
-    """What a user may read: one patient's record, with this token."""
+    """A token for reading one patient's record."""
 
     token: str
     patient: str
 
 
 def configuration(server: Server) -> JSONObject:
-    """What a FHIR server says about its authorization server."""
+    """The SMART configuration of a FHIR server."""
     found = fetch(f"{server.address}/.well-known/smart-configuration")
     for name in ("authorization_endpoint", "token_endpoint"):
         if not is_protected(found.get(name)):
@@ -42,7 +42,7 @@ def configuration(server: Server) -> JSONObject:
 def authorization_address(
     server: Server, systems: RecordSystems, launch: str, state: str, begun: SignIn, redirect: str
 ) -> str:
-    """Where the browser goes to be granted access."""
+    """The URL for requesting access."""
     query = {
         "response_type": "code",
         "client_id": server.client_id,
@@ -57,13 +57,13 @@ def authorization_address(
 
 
 def default_scopes(systems: RecordSystems) -> str:
-    """To launch, and to read the resource types of the mapping."""
+    """The scopes for launching and for reading the resource types of the mapping."""
     kinds = sorted({re.split(r"[/?]", template)[0] for template in systems.mapping.prefetch().values()})
     return " ".join(["launch", *(f"patient/{kind}.read" for kind in kinds)])
 
 
 def access(server: Server, code: str, begun: SignIn, redirect: str, issuer: str | None) -> Access:
-    """The access that a code stands for. `issuer` came beside the code, where it did (RFC 9207)."""
+    """Exchange a code for an access token. `issuer` is the one in the callback, if any (RFC 9207)."""
     description = configuration(server)
     if issuer is not None and issuer != description.get("issuer"):
         raise LaunchError("the answer came from another issuer")

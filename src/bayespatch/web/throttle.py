@@ -1,4 +1,4 @@
-"""Each wrong password slows down its sender, and no one else."""
+"""Throttling of wrong passwords, which slows down only their sender."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST = 10_000  # keys; the one that was used longest ago goes first
 
 
 class Throttle:
-    """Counts failures by key: the first `free` cost nothing, then the time to wait doubles up to `longest` seconds.
+    """Counts failures by key: after the first `free` ones, the waiting time doubles up to `longest` seconds.
 
     Examples
     --------
@@ -30,7 +30,7 @@ class Throttle:
         self._lock = threading.Lock()
 
     def begin(self, key: str, now: float | None = None) -> int:
-        """0 where one may try; otherwise the seconds to wait. An attempt counts as failed until `succeeded`.
+        """0 if an attempt is allowed; otherwise the seconds to wait. An attempt counts as failed until `succeeded`.
 
         Several attempts at the same moment are thus counted before any of them is answered.
         """
@@ -51,7 +51,7 @@ class Throttle:
             self._failures.pop(key, None)
 
     def take_back(self, key: str) -> None:
-        """Forget the last attempt of a key: it was right."""
+        """Forget the last attempt of a key, which succeeded."""
         with self._lock:
             n, last = self._failures.get(key, (0, 0.0))
             if n:
@@ -62,7 +62,7 @@ class Throttle:
 
 
 def network_of(address: str) -> str:
-    """An address as failures are counted by it: one IPv4 address, or the /64 network that one IPv6 customer has.
+    """The key under which failures of an address are counted: an IPv4 address, or an IPv6 /64 network.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a person may see: a viewer sees past cases, and of them only what the data dictionary leaves open."""
+"""What users may see: viewers see past cases, in the detail that the data dictionary allows."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ WITHHELD = "withheld"
 
 
 def sees_all(person: Person) -> bool:
-    """Whether a person may see cases exactly, open ones too."""
+    """Whether a user may see exact values and open cases."""
     return person.may(CLINICIAN)
 
 
 def is_open(entry: Entry) -> bool:
-    """Whether everybody may see a column exactly, and so may filter and sort by it."""
+    """Whether all users may see exact values of a column, and may filter and sort by it."""
     return not (entry.sensitive or entry.coarse is not None)
 
 
 def shown_values(known: Definition, case: Case, person: Person) -> dict[str, str]:
-    """The values of a case, in words, as this person may see them."""
+    """The values of a case as text, as visible to this user."""
     if case.values is None:
         return {}
     exact = sees_all(person)
@@ -35,14 +35,14 @@ def shown_values(known: Definition, case: Case, person: Person) -> dict[str, str
 
 
 def shown_outcome(known: Definition, case: Case, person: Person) -> str:
-    """The outcome of a case, in words, as this person may see it."""
+    """The outcome of a case as text, as visible to this user."""
     if case.outcome is None:
         return "–"
     return WITHHELD if known.target.sensitive and not sees_all(person) else known.class_name(case.outcome)
 
 
 def shown_case(definition: Definition, case: Case, person: Person) -> Case:
-    """A case as this person may see it, with texts in place of values that are not shown exactly."""
+    """A case as visible to this user, with texts instead of values that are not shown exactly."""
     if sees_all(person):
         return case
     texts, entries = shown_values(definition, case, person), definition.features.entries
@@ -54,21 +54,21 @@ def shown_case(definition: Definition, case: Case, person: Person) -> Case:
 
 
 def sortable(known: Definition, person: Person) -> list[str]:
-    """Columns by which a person may filter and sort."""
+    """Columns by which a user may filter and sort."""
     exact = sees_all(person)
     features = [name for name, entry in known.features.entries.items() if exact or is_open(entry)]
     return ["id", *(["outcome"] if exact or is_open(known.target) else []), *features]
 
 
 def check_column(known: Definition, person: Person, name: str) -> None:
-    """Refuse a column that this person may not filter or sort by: its exact values could be found that way."""
+    """Reject a column that this user may not filter or sort by, because that would reveal exact values."""
     meant = "outcome" if name == known.target.name else name
     if not sees_all(person) and meant not in sortable(known, person):
         raise Refusal(403, f"You may not filter or sort by {name[:60]!r}. Choose one of the columns in the list.")
 
 
 def check_state(person: Person, state: str | None) -> str | None:
-    """The state of the cases that a person searches; a viewer sees past cases only."""
+    """The state of the cases to search; viewers see past cases only."""
     if sees_all(person):
         return state
     if state not in (None, PAST):
@@ -77,7 +77,7 @@ def check_state(person: Person, state: str | None) -> str | None:
 
 
 def shown_overview(overview: Overview, known: Definition, person: Person) -> Overview:
-    """What the page about the model says: a viewer sees no single case, and no values of columns that are not open."""
+    """The content of the model page: viewers see no individual cases, and no values of hidden columns."""
     if sees_all(person):
         return overview
     entries = known.features.entries

@@ -1,4 +1,4 @@
-"""Who sends a request to the REST interface, and how every route may refuse it."""
+"""Authentication of requests to the REST interface, and the errors of its routes."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ _ALWAYS = (400, 401, 403, 413, 415, 422, 429, 503)
 
 
 def responses(*statuses: int) -> dict[int | str, JSONObject]:
-    """The errors of a route for its OpenAPI description: those of all routes, and these."""
+    """The errors of a route for its OpenAPI description: the common ones and these."""
     content = {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {status: {"description": _TITLES[status], "content": content} for status in sorted({*_ALWAYS, *statuses})}
 
 
 async def bearer(service: Service, request: Request, role: str = VIEWER) -> Person:
-    """The person whose token a program sends, of at least this role; without sign-in, everybody's."""
+    """The user whose token a program sends, with at least this role; without sign-in, the default user."""
     person: Person | None = None if service.settings.sign_in else LOCAL
     kind, _, secret = request.headers.get("authorization", "").partition(" ")
     if person is None and kind.lower() == "bearer" and secret:
@@ -56,7 +56,7 @@ async def bearer(service: Service, request: Request, role: str = VIEWER) -> Pers
 
 
 class Ask:
-    """A request of a program, and the service that answers it."""
+    """A program's request, and the service that answers it."""
 
     def __init__(self, service: Service, person: Person) -> None:
         self.service, self.person = service, person

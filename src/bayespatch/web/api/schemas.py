@@ -1,4 +1,4 @@
-"""What programs send to the REST interface, and what it adds to the results of the case base."""
+"""Request bodies of the REST interface, and responses that extend the results of the case base."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Question(Strict):
 
 
 class CounterfactualQuestion(Strict):
-    """A case for which another prediction is wanted."""
+    """A case and the prediction to reach."""
 
     values: Values
     change: list[Annotated[str, Field(max_length=1000)]] | None = Field(
@@ -83,7 +83,7 @@ class NewConsultation(Strict):
 
 
 class NewDecision(Strict):
-    """A decision; to override the model needs a reason or a code."""
+    """A decision; overriding the model requires a reason or a code."""
 
     decided: Class
     reason: str = Field("", max_length=10_000)
@@ -97,7 +97,7 @@ class NewOutcome(Strict):
 
 
 class NewFollowUp(Strict):
-    """Values of follow-up columns; columns that are not named keep theirs, null means not known."""
+    """Values of follow-up columns; omitted columns keep their values, null means unknown."""
 
     values: dict[str, Value] = Field(min_length=1, max_length=1000)
 
@@ -109,7 +109,7 @@ class Retention(Strict):
 
 
 class Reason(Strict):
-    """A reason, which is stored: it must not contain values of the patient."""
+    """A reason. It is stored, so it must not contain the patient's values."""
 
     reason: str = Field(min_length=1, max_length=1000)
 
@@ -144,7 +144,7 @@ class About:
 
 @dataclass(frozen=True)
 class Recordings:
-    """What was recorded about a case after it came in, the first recording first."""
+    """Follow-up recordings of a case, oldest first."""
 
     items: tuple[Recording, ...]
 
@@ -167,7 +167,7 @@ class Different:
 
 @dataclass(frozen=True)
 class DecidedConsultation(Consultation):
-    """A consultation as shown, and the decision."""
+    """A consultation with the displayed explanation, and the decision."""
 
     decision: Decision | None = None
 
@@ -181,7 +181,7 @@ class Retained:
 
 @dataclass(frozen=True)
 class ModelList:
-    """All versions of the model, the newest first."""
+    """All versions of the model, newest first."""
 
     items: list[ModelVersion]
 

@@ -1,1 +1,1 @@
-"""The pages: one module for each, with its routes."""
+"""The pages: one module per page, with its routes."""

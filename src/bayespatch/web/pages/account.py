@@ -1,4 +1,4 @@
-"""One's own account: the password, the sessions, the second factor."""
+"""The user's account: password, sessions and second factor."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ async def _own_password(ask: Ask) -> bool:
 
 
 async def change_password(ask: Ask) -> Response:
-    """Another password; all sessions and tokens end, and a new session begins."""
+    """Change the password; all sessions and tokens end, and a new session begins."""
     _check_sign_in(ask)
     new = str(ask.form.get("password", ""))
     problem = passwords.complaint(new, ask.by)
@@ -81,7 +81,7 @@ async def change_password(ask: Ask) -> Response:
 
 
 async def end_session(ask: Ask) -> Response:
-    """End one of one's sessions."""
+    """End one of the user's sessions."""
     _check_sign_in(ask)
     page = await ask.unconfirmed(gettext("End the session"))
     if page is not None:

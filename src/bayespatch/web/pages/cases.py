@@ -87,7 +87,7 @@ def _localized(texts: dict[str, str]) -> dict[str, str]:
 
 
 async def find(ask: Ask) -> Response:
-    """A case by its number or its external id: neither stands in an address that a browser keeps."""
+    """Find a case by its number or external id, without putting either into the browser's history."""
     said = ask.text("case", 200)
     name: int | str = int(said) if said.isdecimal() and len(said) < 18 else said
     try:
@@ -100,7 +100,7 @@ async def find(ask: Ask) -> Response:
 
 
 async def show(ask: Ask) -> Response:
-    """One case: its values, its outcome, its consultations, its own patchwork."""
+    """One case: its values, outcome, consultations and patchwork."""
     known: Definition = await ask.do(lambda: ask.base.definition)
     number = ask.number()
     case: Case = await ask.do(ask.base.case, number, by=ask.by)
@@ -141,7 +141,7 @@ async def outcome(ask: Ask) -> Response:
 
 
 async def record_follow_up(ask: Ask) -> Response:
-    """Record follow-up values of a case; fields that are left empty change nothing."""
+    """Record follow-up values of a case; empty fields change nothing."""
     known: Definition = await ask.do(lambda: ask.base.definition)
     said = forms.sent(known.follow_up, ask.form)
     values, problems = forms.read(known.follow_up, {name: text for name, text in said.items() if text})
@@ -156,7 +156,7 @@ async def record_follow_up(ask: Ask) -> Response:
 
 
 async def retain(ask: Ask) -> Response:
-    """Make a case a past case; or, without a number, all whose outcome is known."""
+    """Make a case a past case or, without a number, all cases with a known outcome."""
     which = ask.request.path_params.get("id")
     await ask.do(ask.base.retain, None if which is None else [int(which)], by=ask.by)
     return ask.go("/worklist" if which is None else f"/cases/{which}")

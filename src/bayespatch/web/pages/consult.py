@@ -1,4 +1,4 @@
-"""Consult: a form, the answer beside it, and what changes when a value does."""
+"""Consult: a form, the answer next to it, and the effect of changed values."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ FOUND = "c"  # of the values that a counterfactual has found
 
 
 class Names(NamedTuple):
-    """What the form calls the new case and its patient; both may be empty."""
+    """The ids of the new case and its patient in the form; both may be empty."""
 
     case: str = ""
     patient: str = ""
 
     @classmethod
     def of(cls, ask: Ask) -> Names:
-        """The names that were sent."""
+        """The ids in the form."""
         return cls(ask.text("external_id", 200), ask.text("patient", 200))
 
 
 async def show(ask: Ask) -> Response:
-    """An empty form; or, with ``from``, the values of a consultation, as the first version."""
+    """An empty form or, with ``from``, a form with the values of a consultation as the first version."""
     known = await _definition(ask)
     dictionary = known.features
     number = ask.request.query_params.get("from", "")
@@ -57,14 +57,14 @@ async def show(ask: Ask) -> Response:
 
 
 async def prefilled(ask: Ask, values: Mapping[str, Value], patient: str, notes: Sequence[str]) -> Response:
-    """The form with the values of a patient's record, to be checked before asking, and what the record lacks."""
+    """The form with values from a patient's record, to be checked first, and what the record lacks."""
     dictionary = (await _definition(ask)).features
     said = forms.filled(dictionary, values)
     return ask.page("consult.html", **_form(dictionary, said, {}, {}, Names("", patient)), notes=notes)
 
 
 async def asked(ask: Ask) -> Response:
-    """The form was sent: ask, start again from here, go back, try a suggestion, or save a consultation."""
+    """Handle the form: ask, set the first version, go back, try a suggestion, or save a consultation."""
     known = await _definition(ask)
     dictionary = known.features
     action = ask.text("action")
@@ -99,7 +99,7 @@ def _key(ask: Ask, said: dict[str, str]) -> str | None:
 
 
 async def answer(ask: Ask) -> Response:
-    """The answer alone, for a script that puts it into the page."""
+    """Only the answer, for the script that inserts it into the page."""
     dictionary = (await _definition(ask)).features
     said, first = forms.sent(dictionary, ask.form), forms.sent(dictionary, ask.form, FIRST)
     _, problems = forms.read(dictionary, said)

@@ -1,4 +1,4 @@
-"""The model: how good it is and for whom, its versions, refits, and how it has fared since."""
+"""The model: performance, subgroups, versions, refits, and performance over time."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ async def show(ask: Ask) -> Response:
 
 
 async def monitoring(ask: Ask) -> Response:
-    """Whether recent patients, outcomes and outcome lag differ from those before."""
+    """Whether recent patients, outcomes and outcome lag differ from earlier ones."""
     return ask.page("monitoring.html", found=await ask.do(ask.base.monitor, by=ask.by))
 
 
 async def promote(ask: Ask) -> Response:
-    """Make a version the active one; one that is worse on recent outcomes needs a reason."""
+    """Make a version the active one; if it is worse on recent outcomes, a reason is required."""
     await ask.do(ask.base.promote, ask.number(), by=ask.by, reason=ask.text("reason", 1000))
     return ask.go("/model")
 

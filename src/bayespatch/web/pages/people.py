@@ -39,7 +39,7 @@ async def sign_in_form(ask: Ask) -> Response:
 
 
 async def sign_in(ask: Ask) -> Response:
-    """Begin a session, under a new secret whatever the browser brought."""
+    """Begin a session, always with a new secret."""
     name, password = ask.text("name", 200), str(ask.form.get("password", ""))
     onward = local_path(ask.text("next"))
     if not _passwords_count(ask):
@@ -132,7 +132,7 @@ async def _people(ask: Ask, link: str = "", invited: str = "") -> Response:
 
 
 async def invite(ask: Ask) -> Response:
-    """A link for somebody new, or for a new password."""
+    """Create a link for a new user or a new password."""
     name = ask.text("name", 200)
     _check_links(ask)
     page = await ask.unconfirmed(gettext("Create a link with which {name} can choose a password", name=name))
@@ -144,7 +144,7 @@ async def invite(ask: Ask) -> Response:
 
 
 async def change(ask: Ask) -> Response:
-    """Another role; disable or enable an account; withdraw an invitation."""
+    """Change a role, disable or enable an account, or withdraw an invitation."""
     name, action = ask.text("name", 200), ask.text("action")
     if action not in CHANGES:
         raise Refusal(422, "Choose what to change.")
@@ -191,14 +191,14 @@ async def new_token(ask: Ask) -> Response:
 
 
 async def revoke(ask: Ask) -> Response:
-    """End a token: one's own, or as a steward anybody's."""
+    """Revoke a token: the user's own or, for stewards, any."""
     own = None if ask.person.may(STEWARD) else ask.by
     await ask.do(ask.base.people.revoke, ask.text("token", 64), by=ask.by, of=own)
     return ask.go("/people" if ask.text("from") == "people" else "/tokens")
 
 
 async def audit(ask: Ask) -> Response:
-    """The log, and on request whether its chain is whole."""
+    """The log and, on request, the verification of its chain."""
     query = ask.request.query_params
     action, by, case = (
         query.get("action", "")[:50],

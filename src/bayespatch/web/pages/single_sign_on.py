@@ -1,4 +1,4 @@
-"""Signing in at an OpenID provider, and linking an account to an identity there."""
+"""Sign-in with an OpenID provider, and linking of accounts to identities."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _remember(ask: Ask, response: Response, browser: str) -> None:
 
 
 async def begin(ask: Ask) -> Response:
-    """To the provider. With `confirm`, it asks for credentials although the person is signed in there."""
+    """To the provider. With `confirm`, the provider asks for credentials even if the user is signed in there."""
     query = ask.request.query_params
     purpose = CONFIRM if query.get("confirm") else SIGN_IN
     address, browser = await _leave(ask, local_path(query.get("next", "/")[:4000]), purpose)
@@ -67,7 +67,7 @@ async def begin(ask: Ask) -> Response:
 
 
 async def callback(ask: Ask) -> Response:
-    """Back from the provider, with a code."""
+    """Handle the callback from the provider, with a code."""
     provider, query = _provider(ask), ask.request.query_params
     code, state, issuer = (query.get(name) for name in ("code", "state", "iss"))
     if any(len(part or "") > _MOST for part in (code, state, issuer)):
@@ -84,7 +84,7 @@ async def callback(ask: Ask) -> Response:
         identity, name, role = provider.person_in(claims)
         if begun.purpose == LINK:
             if begun.user != ask.person.name:
-                raise SignInError("another person began to link an identity")
+                raise SignInError("a different user began to link an identity")
             await ask.do(ask.base.identities.link, identity, ask.by)
             return ask.go("/account")
         confirmed = begun.purpose == CONFIRM
@@ -115,7 +115,7 @@ async def _failed(ask: Ask, reason: str, public: str, begun: SignIn | None) -> R
 
 
 async def change_link(ask: Ask) -> Response:
-    """Link one's account to an identity at the provider, or unlink it."""
+    """Link the user's account to an identity at the provider, or unlink it."""
     action = ask.text("action")
     if action not in ("link", "unlink"):
         raise Refusal(422, "Choose what to change.")

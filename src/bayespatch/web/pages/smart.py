@@ -47,7 +47,7 @@ def _redirect(ask: Ask) -> str:
 
 
 async def launch(ask: Ask) -> Response:
-    """A record system opens the page: to its authorization server, which knows the user and the patient."""
+    """Handle a launch: redirect to the authorization server, which knows the user and the patient."""
     systems = _systems(ask)
     server = _server(systems, _parameter(ask, "iss"))
     if server is None:
@@ -70,7 +70,7 @@ async def launch(ask: Ask) -> Response:
 
 
 async def callback(ask: Ask) -> Response:
-    """Back from the authorization server: the form, filled with the values of the patient's record."""
+    """Handle the callback from the authorization server: show the form with values from the patient's record."""
     systems = _systems(ask)
     code, issuer = _parameter(ask, "code"), ask.request.query_params.get("iss")
     begun = await ask.do(ask.base.identities.take, _parameter(ask, "state"), ask.session)

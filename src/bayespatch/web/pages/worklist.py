@@ -1,4 +1,4 @@
-"""Open cases and what they wait for; each consultation has a page, as shown."""
+"""Open cases and their next steps; each consultation has a page with the displayed answer."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def browse(ask: Ask) -> Response:
 
 
 async def show(ask: Ask) -> Response:
-    """A consultation as shown, and the decision."""
+    """A consultation with the displayed explanation, and the decision."""
     known: Definition = await ask.do(lambda: ask.base.definition)
     seen, decision, case = await ask.do(ask.base.consultation, ask.number(), by=ask.by)
     outcome = None if case.outcome is None else known.class_name(case.outcome)
