@@ -212,13 +212,13 @@ class CudaEngine(GivenEngine[CudaState]):
         self.launch(importance.fill_importance, grid, state, self.parents, state.weights, state.importance)
 
     def set_importance(self, state: CudaState, q: NDArray[np.float64], q_tilde: NDArray[np.float64]) -> None:
-        """Put q and q-tilde into a chain; values that rounding has made 0 or 1 come a little inside."""
+        """Set q and q-tilde of a chain; values rounded to 0 or 1 are moved slightly inside."""
         layout.overwrite(state.weights.logit_q, logit_inside(q))
         layout.overwrite(state.weights.logits, logit_inside(q_tilde))
         self.fill_importance(state)
 
     def sweep(self, state: CudaState, adapt: bool = False) -> None:
-        """The cases given q-tilde; then q and q-tilde, a few times with w summed out, and once given w."""
+        """Update the cases given q-tilde, then q and q-tilde: a few times with w summed out, and once given w."""
         key = subkey(chain_key(state.seed, state.chain), state.n_sweeps + 1)
         self.update_cases(state, subkey(key, CASES))
         rate = 3.0 / (state.n_sweeps + 10.0) ** 0.6 if adapt else 0.0
@@ -227,7 +227,7 @@ class CudaEngine(GivenEngine[CudaState]):
         state.n_sweeps += 1
 
     def sweep_given_q(self, state: CudaState, q: NDArray[np.float64]) -> None:
-        """The cases given q-tilde, then q-tilde given q and w."""
+        """Update the cases given q-tilde, then q-tilde given q and w."""
         layout.overwrite(state.weights.logit_q, logit_inside(q))
         key = subkey(chain_key(state.seed, state.chain), state.n_sweeps + 1)
         self.update_cases(state, subkey(key, CASES))
@@ -306,7 +306,7 @@ class CudaEngine(GivenEngine[CudaState]):
         return grid_of_pairs(n_cases, 1 if self.constants.kind == 2 else n_features)
 
     def move_importance(self, state: CudaState, key: np.uint64, rate: float) -> None:
-        """Propose (q_j, q~_:j) with w_:j summed out, a few times, and draw w_:j of those that have moved."""
+        """Propose (q_j, q~_:j) with w_:j summed out, a few times, and draw w_:j of the features that moved."""
         n_features = self.data.x.shape[1]
         c, table, entries, weights, move = self.constants, self.table, state.entries, state.weights, state.move
         over_parents = power_of_two(len(self.data.x_parents), importance.BLOCK)
@@ -331,7 +331,7 @@ class CudaEngine(GivenEngine[CudaState]):
             self.launch(redraw, over_pairs, state, *given, first, first + step)
 
     def draw_importance(self, state: CudaState, key: np.uint64) -> None:
-        """q given w with q-tilde integrated out, then q-tilde given both."""
+        """Draw q given w with q-tilde integrated out, then q-tilde given both."""
         n_parents, n_features = self.data.x_parents.shape
         team = power_of_two(n_parents, importance.BLOCK)
         self.launch(importance.draw_q, (n_features, team), state, state.weights, self.prior, subkey(key, GLOBAL))
@@ -347,7 +347,7 @@ class CudaEngine(GivenEngine[CudaState]):
         )  # fmt: skip
 
     def observe(self, state: CudaState) -> Observation:
-        """What is kept of a chain after a sweep."""
+        """The stored results of a sweep."""
         votes, log_likelihood = self.summarise(state)
         weights, stream = state.weights, state.stream
         logit_q = layout.from_device(weights.logit_q, stream)

@@ -1,4 +1,4 @@
-"""Samplers. Each package or file is one engine, or what several share; all engines obey the contract in ``base``."""
+"""Samplers. Each package or file is an engine, or shared by several; all engines implement the contract in ``base``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The contract of engines: all that the rest of the package calls of one.
+"""The contract of engines: everything that the rest of the package calls.
 
 An engine samples the posterior of one `Model` given one `Data`. A chain's state belongs to the engine that started it;
-callers pass it back and learn about it through the methods. All randomness of a chain derives from
-``(seed, chain, number of the sweep, case)``, so the same seed gives the same draws on any number of threads.
+callers pass it back and read it through the methods. All randomness of a chain is derived from ``(seed, chain, sweep
+number, case)``, so the same seed gives the same draws on any number of threads.
 
 Every engine is an `Engine`: `sample` calls `start`, `set_importance`, `sweep`, `observe`, `add_neighbors`, `freeze`
 and `thaw`, and tests call `latent`. An engine that can also sample with given importances is a `GivenEngine`: `sample`
@@ -71,22 +71,22 @@ class Engine(ABC, Generic[State]):
 
     @classmethod
     def for_chains(cls, n_chains: int, data: Data, model: Model, n_threads: int = 1) -> list[Engine[State]]:
-        """One engine for each chain that runs at the same time; an engine may serve several chains."""
+        """The engines for chains that run at the same time; an engine may serve several chains."""
         return [cls(data, model, n_threads) for _ in range(n_chains)]
 
     @classmethod
     def is_available(cls) -> bool:
-        """Whether this machine has what the engine needs."""
+        """Whether the engine can run on this machine."""
         return True
 
     @classmethod
     def fits(cls, n_cases: int, n_parents: int, n_features: int) -> bool:
-        """Whether a problem of this size fits into memory of the engine's own, such as a GPU's."""
+        """Whether a problem of this size fits into the engine's own memory, such as a GPU's."""
         return True
 
     @classmethod
     def bytes_per_chain(cls, sizes: ProblemSizes, model: Model, n_threads: int) -> tuple[int, int]:
-        """Bytes of this process's memory that a chain (its engine and state) holds, and that a sweep needs besides."""
+        """Bytes of this process's memory for a chain (engine and state), and additional bytes for a sweep."""
         return 0, 0
 
     @abstractmethod
@@ -122,7 +122,7 @@ class Engine(ABC, Generic[State]):
         return frozen(state)
 
     def thaw(self, arrays: Mapping[str, NDArray[np.generic]], seed: int, chain: int) -> State:
-        """The state from which `freeze` made these arrays; a ValueError if they cannot be a state of this chain."""
+        """The state that `freeze` converted to these arrays; a ValueError if they cannot be a state of this chain."""
         state = self.start(seed, chain)
         self.check_frozen(arrays, state, seed, chain)
         parts: dict[str, object] = {}
@@ -135,7 +135,7 @@ class Engine(ABC, Generic[State]):
         return replace(state, **parts)
 
     def check_frozen(self, arrays: Mapping[str, NDArray[np.generic]], state: State, seed: int, chain: int) -> None:
-        """Refuse arrays that `freeze` could not have made of the chain whose new `state` this is."""
+        """Reject arrays that `freeze` could not have created for the chain with this new `state`."""
         expected = self.freeze(state)
         if set(arrays) != set(expected):
             raise ValueError(f"a state has {', '.join(sorted(expected))}, not {', '.join(sorted(arrays))}")
@@ -168,8 +168,8 @@ class GivenEngine(Engine[State]):
     ) -> None:
         """Update z, w and kappa of every case given q-tilde (G, S, P), with the random numbers of `key` (``streams``).
 
-        The cases are G parts of equal size, one after the other, and each part has its own q-tilde. A case's stream
-        belongs to its number.
+        The cases are G parts of equal size, one after the other, and each part has its own q-tilde. A case's stream is
+        derived from its number.
         """
 
     @abstractmethod
@@ -182,7 +182,7 @@ class GivenEngine(Engine[State]):
 
 
 def frozen(state: DataclassInstance) -> dict[str, NDArray[np.generic]]:
-    """The fields of a state as arrays; those of `Neighbors` one by one."""
+    """The fields of a state as arrays, with separate arrays for the fields of `Neighbors`."""
     return dict(_leaves(state))
 
 
@@ -196,7 +196,7 @@ def _leaves(state: DataclassInstance) -> Iterator[tuple[str, NDArray[np.generic]
 
 
 def neighbors_of(arrays: Mapping[str, NDArray[np.generic]], name: str) -> Neighbors:
-    """The lists of neighbors that `frozen` has stored under this name of a field."""
+    """The lists of neighbors that `frozen` stored under this field name."""
     return Neighbors(
         arrays[f"{name}.n"].astype(np.int32, copy=False),
         arrays[f"{name}.parent"].astype(np.int32, copy=False),
@@ -206,6 +206,6 @@ def neighbors_of(arrays: Mapping[str, NDArray[np.generic]], name: str) -> Neighb
 
 
 def first_capacity(n_parents: int, alpha: float) -> int:
-    """Room for the neighbors of a case in a new chain: few cases need more."""
+    """Initial capacity for the neighbors of a case; few cases need more."""
     expected = n_parents * alpha
     return min(n_parents, 8 + math.ceil(expected + 6.0 * math.sqrt(expected)))

@@ -1,9 +1,8 @@
-"""Sums over cases that come out the same, bit for bit, wherever the cases lie.
+"""Sums over cases that are bitwise reproducible, however the cases are distributed.
 
-Floating-point sums depend on their order. So the cases are divided into `N_BLOCKS` blocks, by their number in the whole
-data alone; each block is summed from its first case to its last, and then the blocks, from the first to the last. A
-part of the data that consists of whole blocks needs to send only their sums, whose size does not depend on the number
-of cases.
+Floating-point sums depend on their order. So the cases are divided into `N_BLOCKS` blocks, which depend only on their
+number in the whole data; each block is summed in order, and then the blocks are summed in order. A part of the data
+that consists of whole blocks needs to send only their sums, whose size does not depend on the number of cases.
 """
 
 from __future__ import annotations

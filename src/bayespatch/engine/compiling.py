@@ -1,8 +1,8 @@
-"""How the kernels are compiled: kept on disk, without Python's lock, and recompiled when any source changes.
+"""Compilation of the kernels: cached on disk, without the GIL, and recompiled when any source changes.
 
-Numba looks at the file of each function alone to see whether its compiled code is still good; but a kernel contains the
-kernels that it calls, from other files, and would go on running their old code. So what is kept is stamped with a
-digest of all sources of the engines and of retrieval. Nothing is deleted: Numba overwrites what has another stamp.
+Numba checks only the file of each function to see whether its compiled code is current; but a kernel also contains the
+kernels that it calls from other files, and would keep running their old code. So what is kept is stamped with a digest
+of all sources of the engines and of retrieval. Nothing is deleted: Numba overwrites what has another stamp.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ REASSOCIATED = {"reassoc", "contract", "nsz"}  # sums and products may be reorde
 
 
 def kept(further_stamp: str = "", **options):
-    """Numba's compiler with these options, its results kept on disk under the stamp of all sources.
+    """Numba's compiler with these options; its results are cached on disk under the stamp of all sources.
 
     `further_stamp`: a digest of the sources of another package that compiles kernels with this function.
 
-    The stamp is set in a private attribute of Numba's; where a version lacks it, Numba's own stamp (of the function's
-    file) stays in place. So with the reading of its index.
+    The stamp is set in a private attribute of Numba's; if a version lacks it, Numba's own stamp (of the function's
+    file) is used. So with the reading of its index.
     """
 
     def compile_one(function):

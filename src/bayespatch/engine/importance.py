@@ -1,18 +1,19 @@
-"""The update of q and q-tilde, and the move that makes them mix.
+"""The update of q and q-tilde, and the joint move that makes them mix.
 
-Given w, q and q-tilde are easy: q_j is one-dimensional (slice sampling), q-tilde is Beta. But with several neighbors
-the likelihood is nearly flat in how many of a feature's w are on, and q_j, all q~_bj and all w_ibj hold each other in
-place. So (q_j, q~_:j) also move *together*, with w_:j summed out: propose logit q_j, carry every q~_bj along by keeping
-its place in its prior (`carried`, which has a ratio close to 1), accept by the prior ratio of q_j and
+Given w, q and q-tilde are easy to draw: q_j is one-dimensional (slice sampling), q-tilde is Beta. But with several
+neighbors, the likelihood hardly depends on how many of a feature's w are on, so q_j, all q~_bj and all w_ibj are
+strongly correlated. So (q_j, q~_:j) also move *together*, with w_:j summed out: propose logit q_j, move every q~_bj
+with it such that its quantile in its prior is nearly kept (`carried`, with a ratio close to 1), accept with the prior
+ratio of q_j and
 
-    prod_i p(x_ij | z_i, new q~) / p(x_ij | z_i, old q~)        (``sums.py``; there is more to it in Model II),
+    prod_i p(x_ij | z_i, new q~) / p(x_ij | z_i, old q~)        (``sums.py``; Model II has further terms),
 
-a few times, then draw w_:j afresh. As the places are kept whatever the size of the step, steps become as large as the
-data allow: where they say little of q_j, from one end of its prior to the other.
+a few times, then draw w_:j again. As quantiles are kept for steps of any size, steps can be as large as the data allow:
+if these contain little information about q_j, from one end of its prior to the other.
 
-Proposals go on in the direction of the last one that was accepted, and turn round after one that was not (the guided
-walk of Gustafson, 1998): the way back from a proposal is the same step in the other direction, so that the ratio is as
-ever, and a walk in one dimension loses less time in going to and fro.
+Proposals keep their direction after an acceptance and reverse it after a rejection (the guided walk of Gustafson,
+1998). The reverse of a proposal is the same step in the other direction, so the acceptance ratio is unchanged, and the
+walk wastes less time going back and forth.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def softplus(v):
 
 @inlined
 def beta_shape(logit_q, sigma2):
-    """q' = sigma2 q/(1-q), the first shape of q-tilde's prior, kept inside the floats."""
+    """q' = sigma2 q/(1-q), the first shape of q-tilde's prior, kept within the range of floats."""
     return sigma2 * math.exp(min(max(logit_q, -600.0), 600.0))
 
 
@@ -84,27 +85,28 @@ def set_importance(importance, x_parents, b, j, logit):
 @inlined
 def steps_to_the_left(u):
     """How many of the `MOST_STEPS` may go to the left: uniform, and so that any point of an interval would have led to
-    that interval as often (Neal, 2003, figure 3). `u` also places the interval, by its leading bits; this takes others.
+    that interval as often (Neal, 2003, figure 3). `u` also places the interval, by its leading bits; this uses other
+    bits.
     """
     return int(MOST_STEPS * (u * 2.0**26 - math.floor(u * 2.0**26)))
 
 
 @inlined
 def rise_of(shape, shape_new):
-    """How often a Gamma number is raised on its way from one shape to the other, and back."""
+    """How often the shape of a Gamma variable is raised on the way from one shape to the other, and back."""
     return 0 if min(shape, shape_new) >= RISE else RISE
 
 
 @inlined
 def carried(rng, logit, shape, shape_new, sigma2):
-    """logit q~ moved from its prior Beta(shape, sigma2) to Beta(shape_new, sigma2), keeping its place; and the log of
-    prior ratio x Jacobian, but for what depends on the shapes alone (`log_rest`).
+    """logit q~ moved from its prior Beta(shape, sigma2) to Beta(shape_new, sigma2), keeping its quantile approximately;
+    and the log of prior ratio x Jacobian, except for the part that depends only on the shapes (`log_rest`).
 
-    q~ = G(shape) / (G(shape) + G(sigma2)), two Gamma numbers that are drawn here given q~. The second is kept. From
-    shape `RISE` on, (G(a)/a)^(1/3) is nearly normal (Wilson and Hilferty, 1931): its standardised value is kept, and
-    that it is not quite normal is what the ratio corrects. Where one of the shapes is below, the first number is raised
-    before, G(a) + Exp = G(a+1), where log(G(a) / G(a+1)) = log(U) / a with U uniform and independent of G(a+1): each U
-    is kept. There all is in logarithms, as numbers of small shape are below every float.
+    q~ = G(shape) / (G(shape) + G(sigma2)), two Gamma variables that are drawn here given q~. The second is kept. From
+    shape `RISE` on, (G(a)/a)^(1/3) is nearly normal (Wilson and Hilferty, 1931): its standardized value is kept, and
+    the ratio corrects for the deviation from normality. If one of the shapes is smaller, the first variable is raised
+    first, G(a) + Exp = G(a+1), where log(G(a) / G(a+1)) = log(U) / a with U uniform and independent of G(a+1): each U
+    is kept. This part uses logarithms, because variables of small shape underflow.
     """
     lowered = 0.0
     if rise_of(shape, shape_new) == 0:
@@ -153,7 +155,8 @@ def log_of_cube(a, e, y):
 
 @compiled
 def log_rest(a):
-    """What the density of a carried number has of its shape alone: (a - 1/2) log a - a + log(2 pi)/2 - log Gamma(a).
+    """The part of the density of a carried variable that depends only on its shape: (a - 1/2) log a - a + log(2 pi)/2 -
+    log Gamma(a).
 
     From 12 on the asymptotic series (Abramowitz and Stegun, 6.1.41) is exact to 1e-15.
     """
@@ -166,27 +169,27 @@ def log_rest(a):
 
 @compiled
 def rest_of_ratio(shape, shape_new):
-    """`log_rest` of the numbers between which `carried` goes."""
+    """`log_rest` of the variables between which `carried` moves."""
     rise = rise_of(shape, shape_new)
     return log_rest(shape_new + rise) - log_rest(shape + rise)
 
 
 @compiled
 def draw_for_proposal(rng, key, j):
-    """How far the proposal for feature j goes, in steps, and a uniform number for its acceptance."""
+    """The size of the proposal for feature j, in steps, and a uniform number for its acceptance."""
     open_stream(rng, key_of(key, j))
     return abs(normal(rng)), uniform(rng)
 
 
 @compiled
 def is_accepted(u, log):
-    """Metropolis; what is not a number is not accepted."""
+    """Metropolis acceptance; NaN is rejected."""
     return math.log1p(-u) < log
 
 
 @compiled
 def adapted(step, log, rate):
-    """The step after a proposal that was accepted with probability min(1, e^log)."""
+    """The adapted step size after a proposal with acceptance probability min(1, e^log)."""
     chance = 0.0
     if log >= 0.0:
         chance = 1.0

@@ -1,4 +1,4 @@
-"""Engines by name: those of this package, and those that other installed packages add.
+"""Engines by name, from this package and from other installed packages.
 
 A package adds an engine with an entry point:
 
@@ -6,7 +6,7 @@ A package adds an engine with an entry point:
     cuda = "bayespatch_cuda.engine:CudaEngine"
 
 An entry point of the same name in the group "bayespatch.votes" names the module that computes closed-form votes there.
-An engine is imported when it is first asked for.
+An engine is imported when it is first requested.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def added(group: str) -> dict[str, EntryPoint]:
 
 
 def check_engine(name: object, *others: str) -> str:
-    """The name of an engine, or one of `others`; engines that are known but not installed count."""
+    """The name of an engine, or one of `others`; known engines that are not installed are accepted."""
     if isinstance(name, str) and name in (*others, *BUILT_IN, *INSTALL):
         return name
     return check_choice("engine", name, (*others, *dict.fromkeys((*BUILT_IN, *INSTALL, *added("bayespatch.engines")))))
@@ -54,7 +54,7 @@ def load_engine(name: str) -> type[Engine[DataclassInstance]]:
     Raises
     ------
     ImportError
-        Where the engine is part of a package that is not installed.
+        If the engine is part of a package that is not installed.
 
     Examples
     --------
@@ -93,19 +93,19 @@ def _loaded(group: str, name: str):
 
 
 def digest_of_engine(name: str) -> str:
-    """A digest of the code of an engine: it changes whenever draws might."""
+    """A digest of the code of an engine, which changes whenever its draws might change."""
     here = Path(__file__).parent
     home = Path(inspect.getfile(load_engine(name))).parent
     return digest_of_sources(here) + ("" if home.is_relative_to(here) else digest_of_sources(home))
 
 
 def gpu_is_present() -> bool:
-    """Whether the GPU engine is installed and a GPU is there."""
+    """Whether the GPU engine is installed and a GPU is available."""
     return "cuda" in added("bayespatch.engines") and load_engine("cuda").is_available()
 
 
 def fastest_engine(n_cases: int, n_parents: int, n_features: int) -> str:
-    """The engine for a problem of this size: "cuda" where a GPU is present and a large problem fits, else "cpu".
+    """The engine for a problem of this size: "cuda" if a GPU is available and a large problem fits, otherwise "cpu".
 
     Examples
     --------

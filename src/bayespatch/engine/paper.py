@@ -1,9 +1,8 @@
-"""The paper's Metropolis-within-Gibbs, literally (Appendix A): slow, plain, the oracle.
+"""The paper's Metropolis-within-Gibbs sampler, taken literally (Appendix A): slow and simple, used as the reference.
 
 q-tilde is integrated out; z, q and w are visited one by one, each given everything else. A loop over single sites is
-written as one array operation only where the sites are independent given the rest, so that it is the same sampler:
-z_ib over the cases i of one parent, w_ibj over the features j of one pair (not in Model II, where kappa couples them),
-and q_j over the features.
+vectorized only if the sites are independent given the rest, so it is the same sampler: z_ib over the cases i of one
+parent, w_ibj over the features j of one pair (not in Model II, where kappa couples them), and q_j over the features.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ ACCEPTANCE = 0.44  # the best acceptance rate of a random walk in one dimension 
 
 @dataclass
 class PaperState:
-    """One chain: the latent variables, and how it moves."""
+    """One chain: the latent variables, and the proposal settings."""
 
     seed: int
     chain: int
@@ -38,7 +37,7 @@ class PaperState:
     n_adapted: int = 0
 
     def rng(self, purpose: int = 0) -> np.random.Generator:
-        """The random numbers of the current sweep; another stream for every purpose."""
+        """The random numbers of the current sweep, with a separate stream for every purpose."""
         return np.random.default_rng(np.random.SeedSequence([self.seed, self.chain, self.n_sweeps, purpose]))
 
 
@@ -72,12 +71,12 @@ class PaperEngine(Engine[PaperState]):
 
     @classmethod
     def bytes_per_chain(cls, sizes: ProblemSizes, model: Model, n_threads: int) -> tuple[int, int]:
-        """Everything is dense: agreement and votability in doubles, z, w, kappa; and products of these in a sweep."""
+        """All arrays are dense: agreement and votability in doubles, z, w, kappa, and products of these in a sweep."""
         n_pairs = sizes.n_cases * sizes.n_parents
         return n_pairs * (17 * sizes.n_features + 26), n_pairs * (32 * sizes.n_features + 16)
 
     def start(self, seed: int, chain: int) -> PaperState:
-        """A chain that starts at a draw from the prior."""
+        """A new chain, started from a draw of the prior."""
         (n_cases, n_features), n_parents = self.data.x.shape, len(self.data.x_parents)
         state = PaperState(
             seed=seed,
@@ -96,7 +95,7 @@ class PaperEngine(Engine[PaperState]):
         return state
 
     def set_importance(self, state: PaperState, q: NDArray[np.float64], q_tilde: NDArray[np.float64]) -> None:
-        """Put q into a chain; q-tilde is integrated out."""
+        """Set q of a chain; q-tilde is integrated out."""
         state.logit_q = np.clip(logit(q), -30.0, 30.0)
 
     def sweep(self, state: PaperState, adapt: bool = False) -> None:
@@ -116,7 +115,7 @@ class PaperEngine(Engine[PaperState]):
                 self._update_w(state, counts, i, b, rng)
 
     def observe(self, state: PaperState) -> Observation:
-        """The quantities that are kept; q-tilde is drawn from its conditional distribution, `eq:qw`."""
+        """The stored quantities; q-tilde is drawn from its conditional distribution, `eq:qw`."""
         latent = self.latent(state)
         n_on = state.w.sum(axis=0)
         n_off = len(state.w) - n_on
@@ -134,7 +133,7 @@ class PaperEngine(Engine[PaperState]):
         return Latent(q=expit(state.logit_q), z=state.z.copy(), w=state.w.copy(), kappa=state.kappa.copy())
 
     def add_neighbors(self, state: PaperState, z_sum: NDArray[np.float32], w_sum: NDArray[np.float32] | None) -> None:
-        """Add z and, where wanted, z*w of this draw to running sums."""
+        """Add z and, if requested, z*w of this draw to running sums."""
         z_sum += state.z
         if w_sum is not None:
             w_sum += state.z[:, :, None] & state.w

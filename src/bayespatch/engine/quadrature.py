@@ -1,4 +1,4 @@
-"""One feature of one case with its w summed out, in a few steps for each neighbor.
+"""Sums over w of one feature of one case, in a few steps per neighbor.
 
 In Model I the likelihood of x_ij is A/T, where T = c2 + lam t depends on the number t of w that are on. With
 beta = c2/lam,
@@ -11,17 +11,17 @@ are positive: 1/T is a finite mixture, and given a node the w are independent, e
     p(x_ij | z_i, q~) = sum_r W_r (c1 G_r + lam C_r),   G_r = prod_b f_b,   C_r = sum_agreeing q~_b s_r prod_others f_b,
 
 with f_b = 1 + q~_b (s_r - 1): either x_ij comes from the base rate, or it was copied from an agreeing neighbor, which
-is on. And w given z is drawn by choosing the node, where x_ij comes from, and then every w separately. That is exact.
+is on. To draw w given z, choose the node, then the source of x_ij, then every w separately. That is exact.
 
-For long lists fewer nodes than K = n/2 + 1 are enough for all digits of a double: some multiple of sqrt(n).
+For long lists, fewer nodes than K = n/2 + 1 suffice for double precision: a multiple of sqrt(n).
 
-Where neighbor b votes with a weight k_b of its own (Models II and III), T = c2 + lam sum k_b w_b, and the same holds
-with rates in place of nodes,
+If neighbor b votes with weight k_b (Models II and III), T = c2 + lam sum k_b w_b, and the same holds with rates instead
+of nodes,
 
     1/T = integral of exp(-u T) over u from 0 to infinity = sum_r W_r exp(-u_r T),
 
 f_b = 1 - q~_b + q~_b d_b with d_b = exp(-u_r lam k_b), and k_b q~_b d_b in place of q~_b s_r in C_r. This rule
-(`make_rates`) is not exact but true to ten digits, for all T between the smallest and the largest that can be.
+(`make_rates`) is accurate to ten digits for all T between the smallest and the largest possible value.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ HANDFUL = 4  # nodes that a thread of a GPU deals with at once
 
 
 class Nodes(NamedTuple):
-    """Rules of quadrature, of whole handfuls of nodes each, one after the other."""
+    """Quadrature rules, stored one after the other, each padded to a multiple of the unrolled number of nodes."""
 
     place: NDArray[np.float64]  # (nodes, P): s; in Models II and III (nodes, 1): the rate u
     weight: NDArray[np.float64]  # (nodes, P): W; in Models II and III W exp(-u c2)
@@ -102,8 +102,9 @@ def make_rates(c2: NDArray[np.float64], lam: float, lightest: float, heaviest: f
     """Models II and III: rules for all features and up to `capacity` neighbors whose votes weigh at least `lightest`
     and at most `heaviest`.
 
-    There is one for each power of two that bounds the number of neighbors, the same whatever the capacity. Where no
-    vote weighs nothing, T = c2 stands alone, far below all others: it has a rate of its own, at which all w are off.
+    There is one for each power of two that bounds the number of neighbors, the same whatever the capacity. If all votes
+    have positive weight, T = c2 is isolated, far below all other values; it has a separate rate, at which all w are
+    off.
     """
     place: list[NDArray[np.float64]] = []
     weight: list[NDArray[np.float64]] = []

@@ -1,9 +1,9 @@
-"""Random numbers for the kernels: one stream per (seed, chain, sweep, purpose, item), independent of process and
-thread.
+"""Random numbers for the kernels: one stream per (seed, chain, sweep, purpose, item), independent of processes and
+threads.
 
 A stream is a xoroshiro128++ generator (Blackman and Vigna, 2021) whose 128-bit state is hashed from its key with the
-finaliser of SplitMix64 (Steele, Lea and Flood, 2014). A key names what the numbers are for, so results depend neither
-on the number of threads nor on how cases are split among them. The state is an array ``rng`` of two uint64.
+finaliser of SplitMix64 (Steele, Lea and Flood, 2014). A key identifies the use of the numbers, so results do not depend
+on the number of threads or on how cases are split among them. The state is an array ``rng`` of two uint64.
 
 Keys are nested: seed -> chain -> sweep -> purpose -> item. The purposes are named below, for all engines.
 """
@@ -48,7 +48,7 @@ def subkey(key: np.uint64, number: int) -> np.uint64:
 
 @compiled
 def renumbered(numbers, first, second):
-    """What items (int64) are numbered by where each of them has a stream for every pair of two other numbers."""
+    """Item numbers (int64) for items that have a stream for every pair of two other numbers."""
     found = np.empty_like(numbers)
     for i in range(len(numbers)):
         found[i] = np.int64(key_of(key_of(np.uint64(numbers[i]), first), second))

@@ -1,4 +1,4 @@
-"""The votes of one case: who votes, how strongly, for what, and what one more vote would change.
+"""The votes of one case, and the effect of one more vote.
 
 Notation of the paper: for case i and feature j, ``agree_j`` and ``total_j`` are the votes of its neighbors for its own
 value and for any value; ``A = c1 + lam agree_j``, ``T = c2_j + lam total_j``, and A/T is the value's likelihood. One
@@ -6,7 +6,7 @@ more neighbor b that votes with weight k multiplies it by
 
     R_j(k) = T/(T + lam k) * (1 + [x_bj agrees with x_ij] lam k / A),
 
-and the likelihood of the label by ``H(k)``, likewise. w is kept in bits, a word of 64 features at a time.
+and the likelihood of the label by ``H(k)``, likewise. w is stored as bits, in words of 64 features.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Constants(NamedTuple):
 
 @inlined
 def pick(weight, n, u):
-    """An index below n, by a number u between 0 and the sum of the weights."""
+    """The index below n selected by a number u between 0 and the sum of the weights."""
     for index in range(n - 1):
         u -= weight[index]
         if u < 0.0:
@@ -92,7 +92,7 @@ def set_bit(bits, s, j, on):
 
 @inlined
 def ones(v):
-    """How many bits of a word are on: added up in pairs, fours and bytes. Compilers know that as one instruction."""
+    """Number of set bits in a word, added up in pairs, nibbles and bytes. Compilers know that as one instruction."""
     v -= (v >> np.uint64(1)) & np.uint64(0x5555555555555555)
     v = (v & np.uint64(0x3333333333333333)) + ((v >> np.uint64(2)) & np.uint64(0x3333333333333333))
     v = (v + (v >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -125,7 +125,8 @@ def agrees(x, x_parents, feature, i, b, j):
 
 @inlined
 def refresh_features(c, x, feature, votes, by_weight, i):
-    """Recompute what depends on the votes, for all features at once (without branches, so that it is vectorised).
+    """Recompute the quantities that depend on the votes, for all features at once (without branches, so that the loop
+    is vectorized).
 
     R_AGREE and R_DIFFER hold R_j(1) - 1 in Model I; the largest R_j(k) - 1, k >= 1, in Model II; lam/A and lam/T in
     Model III, where BOUND is the largest R_j(kappa) - 1. All are 0 where the case's value is missing.
@@ -190,7 +191,7 @@ def label_change(c, mu, class_votes, y):
 
 @inlined
 def label_slope(c, mu, class_votes, y, m):
-    """How the log likelihood of label y changes with a vote for class m, at class_votes[0]."""
+    """Derivative of the log likelihood of label y with respect to votes for class m, at class_votes[0]."""
     if y < 0:
         return 0.0
     every = c.label_c2
@@ -202,7 +203,7 @@ def label_slope(c, mu, class_votes, y, m):
 
 @compiled
 def refresh_labels(c, mu, class_votes, label_factor, y):
-    """Recompute H(1) for every class, and in Model II H(k) for every k. Model III asks for H as it needs it."""
+    """Recompute H(1) for every class, and in Model II H(k) for every k. Model III computes H when needed."""
     for m in range(mu.shape[1]):
         if c.kind == 1:
             label_factor[m, 1] = label_ratio(c, mu, class_votes, y, m, 1.0)
@@ -226,8 +227,8 @@ def cast_votes(c, x, x_parents, feature, votes, bits, i, b, s, k):
 
 @inlined
 def slope_of_features(x, x_parents, feature, slopes, bits, i, b, s):
-    """How the log likelihood of the features of case i changes with a vote of entry s, parent b; `slopes` (AGREE, F) of
-    a vote that agrees and (TOTAL, F) of any. From one feature that is on to the next.
+    """Change in the log likelihood of the features of case i due to a vote of entry s, parent b; `slopes` (AGREE, F) of
+    a vote that agrees and (TOTAL, F) of any. The next feature that is on.
     """
     log = 0.0
     for word in range(bits.shape[1]):
@@ -246,7 +247,7 @@ def slope_of_features(x, x_parents, feature, slopes, bits, i, b, s):
 def count_votes(
     c, x, y, x_parents, y_parents, feature, mu, parent, bits, kappa, votes, class_votes, by_weight, label_factor, i, n
 ):
-    """All votes of the n entries, counted afresh."""
+    """Recount all votes of the n entries."""
     votes[:] = 0.0
     class_votes[:] = 0.0
     for s in range(n):

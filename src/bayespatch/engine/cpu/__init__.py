@@ -1,4 +1,4 @@
-"""The engine for the processors of one machine: threads over cases."""
+"""The CPU engine of one machine, with threads over cases."""
 
 from __future__ import annotations
 

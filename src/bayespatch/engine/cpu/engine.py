@@ -1,4 +1,4 @@
-"""The production engine: the kernels on threads over cases."""
+"""The production engine, which runs the kernels on threads over cases."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ from bayespatch.model import Data, Latent, Model
 
 @dataclass
 class CpuState:
-    """One chain. w and kappa exist for neighbors only; logits, because q and q-tilde may round to 0 or 1."""
+    """One chain. w and kappa are stored for neighbors only; q and q-tilde as logits, because they may round to "
+    "0 or 1.
+    """
 
     seed: int
     chain: int
@@ -32,7 +34,7 @@ class CpuState:
 
 
 class CpuEngine(GivenEngine[CpuState]):
-    """Blocked Gibbs sampling of z, w and kappa, case by case, with a move that makes q and q-tilde mix."""
+    """Blocked Gibbs sampling of z, w and kappa, case by case, with a joint move of q and q-tilde."""
 
     GROWING = frozenset({"neighbors.parent", "neighbors.bits", "neighbors.kappa"})
 
@@ -87,18 +89,18 @@ class CpuEngine(GivenEngine[CpuState]):
         return CpuState(seed, chain, 0, logit_q, logits, neighbors, np.full(n_features, 0.5))
 
     def set_importance(self, state: CpuState, q: NDArray[np.float64], q_tilde: NDArray[np.float64]) -> None:
-        """Put q and q-tilde into a chain; values that rounding has made 0 or 1 come a little inside."""
+        """Set q and q-tilde of a chain; values rounded to 0 or 1 are moved slightly inside."""
         state.logit_q = logit_inside(q)
         state.logit_q_tilde = logit_inside(q_tilde)
 
     def thaw(self, arrays: Mapping[str, NDArray[np.generic]], seed: int, chain: int) -> CpuState:
-        """The state that `freeze` was given. Kernels do not ask whether an index lies inside an array: this does."""
+        """Restore a state from `freeze`. Check indices, because kernels do not check array bounds."""
         state = super().thaw(arrays, seed, chain)
         layout.check_neighbors(self.constants, state.neighbors, len(self.data.x_parents))
         return state
 
     def sweep(self, state: CpuState, adapt: bool = False) -> None:
-        """The cases given q-tilde; then q and q-tilde, a few times with w summed out, and once given w."""
+        """Update the cases given q-tilde, then q and q-tilde: a few times with w summed out, and once given w."""
         key = subkey(chain_key(state.seed, state.chain), state.n_sweeps + 1)
         self.update_cases(state, subkey(key, CASES))
         self.move_importance(state, key, adapt)
@@ -106,7 +108,7 @@ class CpuEngine(GivenEngine[CpuState]):
         state.n_sweeps += 1
 
     def sweep_given_q(self, state: CpuState, q: NDArray[np.float64]) -> None:
-        """The cases given q-tilde, then q-tilde given q and w."""
+        """Update the cases given q-tilde, then q-tilde given q and w."""
         state.logit_q = logit_inside(q)
         key = subkey(chain_key(state.seed, state.chain), state.n_sweeps + 1)
         self.update_cases(state, subkey(key, CASES))
@@ -134,7 +136,7 @@ class CpuEngine(GivenEngine[CpuState]):
         first: int,
         last: int,
     ) -> None:
-        """z, w and kappa of cases first..last-1 given logit q-tilde. A case's stream belongs to its number."""
+        """z, w and kappa of cases first..last-1 given logit q-tilde. A case's stream is derived from its number."""
         importance.fill_importance(logits, self.tables.x_parents, self.importance)
         screen.fill_rough(self.rough[0], self.importance)
         todo = np.zeros(len(self.data.x), bool)
@@ -154,7 +156,7 @@ class CpuEngine(GivenEngine[CpuState]):
             state.neighbors = layout.with_capacity(state.neighbors, room)
 
     def move_importance(self, state: CpuState, key: np.uint64, adapt: bool) -> None:
-        """Propose (q_j, q~_:j) with w_:j summed out, a few times, and draw w_:j of those that have moved.
+        """Propose (q_j, q~_:j) with w_:j summed out, a few times, and draw w_:j of the features that moved.
 
         Given z, features are independent except in Model II.
         """
@@ -170,7 +172,7 @@ class CpuEngine(GivenEngine[CpuState]):
                 self.redraw_features(state, key, first + np.flatnonzero(moved))
 
     def prepare_comparison(self, state: CpuState) -> None:
-        """The present importances, room to sum over the neighbors that there are now, and in Model II their votes."""
+        """The current importances, memory for sums over the current neighbors, and in Model II their votes."""
         capacity = state.neighbors.parent.shape[1]
         if capacity > self.summed_capacity:
             self.sums = [layout.blank_sums(self.constants, self.tables, capacity) for _ in range(self.n_threads)]
@@ -203,7 +205,7 @@ class CpuEngine(GivenEngine[CpuState]):
         last: int,
         adapt: bool,
     ) -> NDArray[np.bool_]:
-        """Move features first..last-1, each accepted or rejected separately; returns which are accepted."""
+        """Move features first..last-1, each accepted or rejected separately; returns the accepted ones."""
         far, uniforms = importance.draw_for_proposals(subkey(move_key, PROPOSE), first, last)
         logit_q_new = state.logit_q[first:last] + state.step[first:last] * far
         log_accept = self.carry_along(state, move_key, logit_q_new, used, first, last)
@@ -228,9 +230,9 @@ class CpuEngine(GivenEngine[CpuState]):
         first: int,
         last: int,
     ) -> NDArray[np.float64]:
-        """How much better the proposed importances of features first..last-1 explain the cases, by block and feature.
+        """Log likelihood ratio of the proposed importances of features first..last-1, by block and feature.
 
-        They have been carried along with `logit_q_new` by `move_key` already, into `self.proposed`.
+        `move_key` has already stored them in `self.proposed`, with `logit_q_new`.
         """
         n_cases, sum_key = self.data.x.shape[0], subkey(key, SUM)
         if self.model.kind != "II":
@@ -256,7 +258,7 @@ class CpuEngine(GivenEngine[CpuState]):
         return np.asarray(sum_blocks(log_ratio, self.edges))
 
     def accept_importance(self, state: CpuState, used: NDArray[np.int64], features: NDArray[np.int64]) -> None:
-        """The proposed importances of these features take the place of the present ones."""
+        """Replace the current importances of these features by the proposed ones."""
         importance.accept_features(
             state.logit_q_tilde, self.proposed_logits, self.importance, self.proposed, used, features
         )
@@ -264,7 +266,9 @@ class CpuEngine(GivenEngine[CpuState]):
             self.likelihood[0][:, features] = self.likelihood[1][:, features]
 
     def redraw_features(self, state: CpuState, key: np.uint64, features: NDArray[np.int64]) -> None:
-        """w of these features given z and the present importances; in Model II as `compare_importance` drew it."""
+        """Draw w of these features given z and the current importances; in Model II, use the draw of "
+        "`compare_importance`.
+        """
         sum_key = subkey(key, SUM)
 
         def redraw(thread: int, first: int, last: int) -> None:
@@ -290,7 +294,7 @@ class CpuEngine(GivenEngine[CpuState]):
         first: int,
         last: int,
     ) -> NDArray[np.float64]:
-        """q-tilde that goes with the new q, into `self.proposed`; returns log (prior ratio x Jacobian) per feature."""
+        """Compute q-tilde for the new q in `self.proposed`; returns log (prior ratio x Jacobian) per feature."""
         hyper, carry_key = self.model.hyper, subkey(key, CARRY)
         logit_q = state.logit_q[first:last]
         log_each = np.empty((len(used), last - first))
@@ -306,7 +310,7 @@ class CpuEngine(GivenEngine[CpuState]):
         return np.asarray(log_each.sum(axis=0) + after - before)
 
     def draw_importance(self, state: CpuState, key: np.uint64) -> None:
-        """q given w with q-tilde integrated out, then q-tilde given both."""
+        """Draw q given w with q-tilde integrated out, then q-tilde given both."""
         hyper = self.model.hyper
         n_neighbors, n_on = self.count_neighbors(state)
         sigma2 = float(hyper.sigma2)
@@ -332,7 +336,7 @@ class CpuEngine(GivenEngine[CpuState]):
         return np.asarray(summary.count_cases(state.neighbors, self.data.x_parents.shape[0]))
 
     def count_neighbors(self, state: CpuState) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """n_b (S,): how many cases parent b is a neighbor of; s_bj (S, P): for how many of them its feature j is on."""
+        """n_b (S,): number of cases of which parent b is a neighbor; s_bj (S, P): number of these with feature j on."""
         counts = [(np.empty(0, np.int64), np.empty(0, np.int64))] * self.n_threads
 
         def count(thread: int, first: int, last: int) -> None:
@@ -345,7 +349,7 @@ class CpuEngine(GivenEngine[CpuState]):
         return n_neighbors, n_on
 
     def over(self, n: int, task: Callable[[int, int, int], None]) -> None:
-        """task(thread, first, last) over 0..n-1, in as many runs as there are threads, the first on this one."""
+        """Run task(thread, first, last) over 0..n-1, with one run per thread, the first on the current one."""
         if self.pool is None:
             task(0, 0, n)
             return
@@ -359,7 +363,7 @@ class CpuEngine(GivenEngine[CpuState]):
             job.result()
 
     def observe(self, state: CpuState) -> Observation:
-        """What is kept of a chain after a sweep."""
+        """The stored results of a sweep."""
         votes, by_block = self.summarise_blocks(state)
         n_neighbors, n_on = self.count_neighbors(state)
         log_likelihood, log_kappa = sum_of_blocks(by_block)

@@ -37,7 +37,7 @@ def carry_along(
     and its logits into `logits_new`.
 
     `log` (S, features) gets the logarithm of each prior ratio. Parents that are currently not neighbors are integrated
-    out: they do not count here and are redrawn given the new q before they are used again. Parents first..last-1.
+    out: they are ignored here, and redrawn given the new q before they are used again. Parents first..last-1.
     """
     rng = np.zeros(2, np.uint64)
     for r in range(log.shape[1]):
@@ -57,7 +57,7 @@ def carry_along(
 
 @compiled
 def accept_features(logits, logits_new, importance, proposed, used, features):
-    """What `carry_along` has proposed for the used parents takes the place of the present q~, for these features."""
+    """Replace the current q~ of the used parents by the proposals of `carry_along`, for these features."""
     for b in range(used.shape[0]):
         if used[b] > 0:
             for j in features:
@@ -70,8 +70,8 @@ def accept_features(logits, logits_new, importance, proposed, used, features):
 def log_density_of_logit_q(logit, gamma, sigma1, sigma2, above_s, above_n):
     """log p(logit q_j | w), q~ integrated out (eq:qupdate).
 
-    A product of beta-binomials over parents, B(q'+s, sigma2+n-s)/B(q', sigma2), written by how many parents have
-    s > k and n > k: prod_k (q'+k)^above_s[k] / (q'+sigma2+k)^above_n[k], but for what does not depend on q.
+    A product of beta-binomials over parents, B(q'+s, sigma2+n-s)/B(q', sigma2), written in terms of the numbers of
+    parents with s > k and n > k: prod_k (q'+k)^above_s[k] / (q'+sigma2+k)^above_n[k], up to a factor independent of q.
     """
     a = beta_shape(logit, sigma2)
     log = -gamma * softplus(-logit) - sigma1 * softplus(logit)
@@ -88,10 +88,10 @@ def log_density_of_logit_q(logit, gamma, sigma1, sigma2, above_s, above_n):
 
 @compiled
 def slice_logit_q(rng, logit, gamma, sigma1, sigma2, above_s, above_n):
-    """One slice-sampling step (Neal, 2003: stepping out, then shrinking), of a bounded number of evaluations.
+    """One slice-sampling step (Neal, 2003: stepping out, then shrinking), with a bounded number of evaluations.
 
-    A density that is nearly flat over thousands of units (a Beta shape near 0) is crossed in several sweeps. Where no
-    point but the present one is left, by rounding, the chain stays.
+    A density that is nearly flat over thousands of units (a Beta shape near 0) is crossed in several sweeps. If
+    rounding leaves no point but the current one, the chain does not move.
     """
     level = log_density_of_logit_q(logit, gamma, sigma1, sigma2, above_s, above_n) + math.log(uniform_positive(rng))
     u = uniform(rng)

@@ -1,4 +1,4 @@
-"""The data, the neighbors and the scratch memory, laid out as the kernels read them."""
+"""Memory layout of the data, the neighbors and the scratch memory for the kernels."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CACHE_LINE = 64  # bytes
 
 
 class Tables(NamedTuple):
-    """The data. F is P padded; padding and missing values agree with nothing and do not vote."""
+    """The data. F is P padded; padding and missing values agree with no value and do not vote."""
 
     x: NDArray[np.float64]  # (N, F)
     y: NDArray[np.int64]  # (N,)
@@ -51,8 +51,8 @@ class Work(NamedTuple):
 class Sums(NamedTuple):
     """Scratch memory of one thread for summing w out; C is the capacity of the neighbor lists.
 
-    What a loop writes side by side are arrays of their own: of rows of one array the compiler does not see that they
-    are apart, and does without vector instructions.
+    Arrays written in the same loop are separate: the compiler cannot tell that rows of one array do not overlap, and
+    would not use vector instructions.
     """
 
     rng: NDArray[np.uint64]  # (2,)
@@ -86,10 +86,10 @@ class Sums(NamedTuple):
 
 
 def on_cache_line(array):
-    """A copy that begins on a cache line.
+    """A copy aligned to a cache line.
 
-    NumPy's arrays begin anywhere; vector instructions that cross a line take twice as long, and two threads that write
-    into one line wait for each other.
+    NumPy's arrays are not aligned; vector instructions that cross a line take twice as long, and two threads that write
+    to the same line wait for each other.
     """
     room = np.empty(array.nbytes + CACHE_LINE, np.uint8)
     begin = -room.ctypes.data % CACHE_LINE
@@ -150,14 +150,14 @@ def padded_width(n_features: int) -> int:
 
 
 def padded(values: NDArray[np.float64], width: int, missing: float) -> NDArray[np.float64]:
-    """`values` with `missing` in place of NaN and in further columns up to `width`."""
+    """`values` with `missing` instead of NaN, padded with `missing` to `width` columns."""
     out = np.full((values.shape[0], width), missing)
     out[:, : values.shape[1]] = np.where(np.isnan(values), missing, values)
     return on_cache_line(out)
 
 
 def blank_importance(t: Tables) -> NDArray[np.float64]:
-    """(4, S, F): q-tilde and 1 - q-tilde, and the same as votes, where padding and missing values are 0 and 1."""
+    """(4, S, F): q-tilde and 1 - q-tilde, and both again for votes, with 0 and 1 for padding and missing values."""
     importance = np.zeros((4, *t.x_parents.shape))
     importance[1::2] = 1.0
     return on_cache_line(importance)
@@ -173,7 +173,7 @@ def blank_neighbors(c: Constants, n_cases: int, capacity: int) -> Neighbors:
 
 
 def with_capacity(neighbors: Neighbors, capacity: int) -> Neighbors:
-    """The same neighbors with room for more."""
+    """The same neighbors with more capacity."""
     n, parent, bits, kappa = neighbors
     more = capacity - parent.shape[1]
     return Neighbors(
@@ -250,7 +250,7 @@ def blank_sums(c: Constants, t: Tables, capacity: int) -> Sums:
 
 
 def check_neighbors(c: Constants, neighbors: Neighbors, n_parents: int) -> None:
-    """Refuse lists of neighbors that would lead a kernel astray."""
+    """Reject lists of neighbors with invalid indices."""
     n, parent, bits, kappa = neighbors
     capacity = parent.shape[1]
     rooms = {bits.shape[1], kappa.shape[1] if c.kind == 3 else capacity}
@@ -258,4 +258,4 @@ def check_neighbors(c: Constants, neighbors: Neighbors, n_parents: int) -> None:
     if rooms != {capacity} or not inside:
         raise ValueError("the neighbors are not a list of parents for each case")
     if c.n_features % 64 and (bits[:, :, -1] >> np.uint64(c.n_features % 64)).any():
-        raise ValueError(f"the neighbors have features beyond the {c.n_features} that there are")
+        raise ValueError(f"the neighbors have more than {c.n_features} features")

@@ -1,12 +1,12 @@
-"""How well past cases predict each other where each has exactly one neighbor: a closed form, with its gradient.
+"""Leave-one-out predictions of past cases with exactly one neighbor, in closed form, with the gradient.
 
-With one neighbor, parent b is it with probability proportional to ``prod_j f_bj``, ``f_bj = 1 - q_j + q_j R_j``, where
-R_j is the factor of a first neighbor's vote (``votes.py``): it has one value where the parent's value agrees with the
-case's, another where it differs, and is 1 where either is missing. So a product of P factors a pair says all, and
+Parent b is the neighbor with probability proportional to ``prod_j f_bj``, ``f_bj = 1 - q_j + q_j R_j``, where
+R_j is the factor of a first neighbor's vote (``votes.py``): it has one value if the parent's value agrees with the
+case's, another if it differs, and is 1 if either is missing. So each pair needs a product of P factors, and
 
     share_im = sum_b [y_b = m] heard_b prod_j f_bj / sum_b heard_b prod_j f_bj,       b not the case itself.
 
-Cases are counted apart and added up by the caller in their order, so nothing depends on the number of threads.
+Results are stored per case and added up by the caller in order, so they do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ DIFFERS, AGREES, UNKNOWN = 0, 1, 2  # codes of `Pairs`
 
 
 class Pairs(NamedTuple):
-    """Past cases beside the parents that vote on them, parents ordered by class."""
+    """Past cases and the parents that vote on them, with the parents ordered by class."""
 
     codes: NDArray[np.uint8]  # (n, P, S) DIFFERS, AGREES or UNKNOWN
     has_unknown: NDArray[np.bool_]  # (P,)
@@ -69,7 +69,7 @@ def add_logs(codes, differs, unknown, has_unknown, logs):
 
 @compiled
 def weigh_by_logs(pairs, i, differs, unknown, weights, logs):
-    """The weights relative to the largest of them, where all parents differ from the case in so much."""
+    """The weights relative to the largest one, for cases from which all parents differ in many features."""
     for m in range(len(pairs.heard)):
         logs[pairs.start[m] : pairs.start[m + 1]] = math.log(pairs.heard[m])
     add_logs(pairs.codes[i], differs, unknown, pairs.has_unknown, logs)
@@ -109,7 +109,8 @@ def add_by_code(codes, pulls, has_unknown, agree, unknown):
 
 @compiled
 def predict_each(pairs, differs, unknown, slope, log_p, agree_pull, unknown_pull, slope_pull):
-    """For every case: log p(y_i), and how it changes with the weight of agreeing and unknown parents, and with slope.
+    """For every case: log p(y_i), and its derivatives with respect to the weights of agreeing and unknown parents, and
+    to the slope.
 
     ``log p(m) = slope log share_m + (1 - slope) log base_m + constant``. `differs` and `unknown` (P,), float32: factors
     relative to that of agreement. The last four arguments, (n,), (n, P), (n, P) and (n,), are filled; the

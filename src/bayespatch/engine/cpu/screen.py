@@ -1,11 +1,11 @@
-"""A rough bound of the odds that a parent is a neighbor: nearly all parents are turned down by it.
+"""An approximate upper bound on the odds that a parent is a neighbor, which rejects nearly all parents.
 
-A case has a few neighbors among hundreds of parents, so nearly every parent is asked in vain. Its odds contain a
-product over features; here that is computed in single precision, which reads half the memory and has twice the lanes.
-It is made a bound: windows are a little wider than they are, and the product is made a little larger than rounding can
-have made it too small. A parent that passes is weighed exactly (``weigh.py``) with the same uniform number, so the
-distribution of the neighbors does not depend on this file, and in Models I and II no draw does. (Model III spares
-random numbers of parents that are turned down, so its later draws are others, of the same distribution.)
+A case has a few neighbors among hundreds of parents, so nearly all parents are rejected. The odds contain a product
+over features. Here it is computed in single precision, which reads half the memory and has twice the lanes. It is
+turned into an upper bound by slightly widening the windows, and by enlarging the product by more than the possible
+rounding error. A parent that passes is weighed exactly (``weigh.py``) with the same uniform number, so the distribution
+of the neighbors does not depend on this file; in Models I and II, not even the draws do. (Model III draws no random
+numbers for rejected parents, so its later draws differ, but have the same distribution.)
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Rough(NamedTuple):
 
 
 def blank_rough(c: Constants, t: Tables, n_threads: int) -> list[Rough]:
-    """For every thread: the tables in common, scratch memory of its own."""
+    """For every thread: the shared tables and separate scratch memory."""
     size = np.abs(np.concatenate([t.x, t.x_parents]))
     largest = np.where(size < PARENT_MISSING, size, 0.0).max(axis=0)
     x, x_parents = on_cache_line(_single(t.x)), on_cache_line(_single(t.x_parents))
@@ -94,7 +94,7 @@ def fill_gains(c, votes, gain):
 
 @compiled
 def prepare_bound(c, mu, votes, class_votes, label_factor, gain, lead, allowance, y):
-    """What depends on the votes of the case; a bound that cannot be trusted is infinite."""
+    """The parts that depend on the votes of the case; an unreliable bound is infinite."""
     largest = fill_gains(c, votes, gain)
     for m in range(lead.shape[0]):
         if c.kind == 1:
@@ -109,7 +109,7 @@ def prepare_bound(c, mu, votes, class_votes, label_factor, gain, lead, allowance
 
 @vectorised_inline
 def bound_product(x, x_parents, windows, on, gain, i, b):
-    """prod_j (1 + q~ (R_j - 1)) of one parent, roughly: the inner loop of the whole program."""
+    """prod_j (1 + q~ (R_j - 1)) of one parent, approximately: the innermost loop of the whole program."""
     one = np.float32(1.0)
     product = one
     for j in range(x.shape[1]):

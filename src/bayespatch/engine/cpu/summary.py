@@ -1,6 +1,6 @@
-"""What is counted of the cases: votes, likelihood, neighbors, and sums over draws of them.
+"""Summaries of the cases: votes, likelihood, neighbors, and their sums over draws.
 
-Neighbors are counted on the host, whichever engine found them: their lists are short, and a GPU copies them once.
+Neighbors are counted on the host for every engine: their lists are short, and a GPU copies them once.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def add_w(neighbors, w_sum):
 
 @compiled
 def add_kappa(c, y_parents, mu, neighbors, kappa_sum, share_sum):
-    """kappa, and the share of each neighbor in all that is voted for the classes; the rest of it is the base rates'."""
+    """kappa, and each neighbor's share of all votes for the classes; the rest belongs to the base rates."""
     for i in range(neighbors.n.shape[0]):
         cast = c.label_c2 - c.one
         for s in range(neighbors.n[i]):
@@ -146,8 +146,8 @@ class Tally:
         share_sum: Sums,
         explained: Sums,
     ) -> None:
-        """Add what a draw says of the neighbors: z, kappa and shares of the votes (N, S), z*w (N, S, P), and the
-        probability of each value given the neighbors (N, P). Where the last two have no features, not these.
+        """Add a draw of the neighbors: z, kappa and shares of the votes (N, S), z*w (N, S, P), and the probability of
+        each value given the neighbors (N, P). The last two are skipped if they have no features.
         """
         t = self.tables
         add_z(neighbors, z_sum)

@@ -1,10 +1,10 @@
 """One feature of one case with its w summed out: p(x_ij | z_i, q~), and w_i:j drawn afresh.
 
-In Model I all neighbors vote with weight 1, in Models II and III with weights k_b of their own; the sum over w_i:j is
-one over the nodes or the rates of ``quadrature.py``. In Model II, k_b is one more than the number of the *other* w_ib
-that are on; but a w_ibj also changes how strongly b votes on the other features and on the label. There the sum has the
-likelihood of these with its logarithm made linear in w_i:j, which is a factor for each w that is on (`find_tilt`). From
-that w_i:j is drawn, together with the proposal, and what is not linear counts in the acceptance (`log_others`).
+In Model I all neighbors vote with weight 1, in Models II and III with weights k_b; the sum over w_i:j is a sum over the
+nodes or rates of ``quadrature.py``. In Model II, k_b is one more than the number of the *other* w_ib that are on; but a
+w_ibj also changes how strongly b votes on the other features and on the label. There the log likelihood of these is
+linearized in w_i:j, which gives a factor for each w that is on (`find_tilt`). The proposal draws w_i:j from this
+approximation, and the acceptance ratio corrects for the nonlinear remainder (`log_others`).
 
 `parent` (C,), `bits` (C, words) and `kappa` (C,) are the entries of one case, of which n are used.
 """
@@ -42,7 +42,9 @@ from bayespatch.engine.votes import (
 
 @inlined
 def load_rows(x, x_parents, feature, importance, parent, on, agreeing, i, n):
-    """Model I: q~ of all features of the entries as votes, and the same where they agree; twice, side by side."""
+    """Model I: q~ of all features of the entries for votes, and the same where they agree; stored twice, side "
+    "by side.
+    """
     width = x.shape[1]
     for s in range(n):
         b = parent[s]
@@ -57,7 +59,7 @@ def load_rows(x, x_parents, feature, importance, parent, on, agreeing, i, n):
 
 @vectorised_inline
 def pass_entries(on, agreeing, place, base, copied, n):
-    """Model I: G and C of all columns: of all features at one node, and at the next one."""
+    """Model I: G and C of all columns: of all features at one node, then at the next one."""
     for j in range(place.shape[0]):
         base[j] = 1.0
         copied[j] = 0.0
@@ -74,8 +76,8 @@ def likelihood_of_features(
 ):  # fmt: skip
     """Model I: p(x_ij | z_i, q~) for all features at once, and 1 where x_ij is missing.
 
-    Features lie side by side, for vector instructions, and two nodes at a time to have more of them: a thread of a GPU
-    keeps its feature and needs no memory (``cuda/sums.py``).
+    Features are contiguous, for vector instructions, and two nodes are processed at a time to use more lanes. On a GPU,
+    each thread handles one feature and needs no memory (``cuda/sums.py``).
     """
     width = x.shape[1]
     load_rows(x, x_parents, feature, importance, parent, on, agreeing, i, n)
@@ -123,7 +125,7 @@ def pick_node(terms, u, n_nodes, j):
 
 @inlined
 def take_feature(c, chance, on_rows, agreeing, on, off, vote, row, j, n):
-    """Model I: feature j of the entries, as `draw_w` wants it."""
+    """Model I: feature j of the entries, in the form that `draw_w` expects."""
     for s in range(n):
         row[s] = j
         on[s] = chance[s, j]
@@ -153,8 +155,8 @@ def load_weights(c, bits, kappa, decay, rate, k, row, first, last, j, n):
 
 @inlined
 def load_entries(c, x, x_parents, feature, importance, parent, k, tilt, on, off, vote, i, j, n):
-    """Models II and III: how likely each w_ibj is to be on and off before x_ij is seen, and the vote for x_ij that it
-    is then: lam k, or 0 where b does not agree. A vote below 0 is none: one of the two values is missing.
+    """Models II and III: the probability of each w_ibj being on and off before x_ij is seen, and its vote for x_ij if
+    on: lam k, or 0 where b does not agree. A vote below 0 is none: one of the two values is missing.
     """
     for s in range(n):
         b = parent[s]
@@ -200,8 +202,8 @@ def pick_rate(chosen, u, n_rates):
 @inlined
 def draw_w(decay, row, on, off, vote, sources, fresh, rng, node, copied, n):
     """w_i:j given z and q~, into `fresh`: given the node (below 0: none, as x_ij is missing), and whether x_ij comes
-    from the base rate or was copied from an agreeing neighbor. Choose from which; the w are independent given these,
-    and the copied one is on. `on` is overwritten.
+    from the base rate or was copied from an agreeing neighbor. Choose the source; given it, the w are independent, and
+    the copied one is on. `on` is overwritten.
     """
     if node >= 0:
         for s in range(n):
@@ -242,8 +244,8 @@ def find_tilt(
     c, x, y, x_parents, y_parents, feature, mu, parent, bits, kept, kept_classes, votes, class_votes, log_tilt, tilt,
     i, j, n,
 ):  # fmt: skip
-    """Model II: tilt[s], the factor by which one more vote of entry s on everything but x_ij changes its likelihood, to
-    first order, where w_i:j is half on: that is, whatever w_i:j is; and its logarithm.
+    """Model II: tilt[s], the factor by which one more vote of entry s on everything but x_ij changes the likelihood, to
+    first order around w_i:j = 1/2 (so it does not depend on w_i:j); and its logarithm.
     """
     for f in range(x.shape[1]):
         votes[0, AGREE, f] = kept[0, AGREE, f] + 0.5 * kept[1, AGREE, f]
@@ -345,10 +347,10 @@ def find_likelihood(c, tables, importance, neighbors, sums, likelihood, first, l
 def compare_importance(
     c, tables, old, new, neighbors, kept, kept_classes, sums, numbers, key, drawn, log_ratio, j, first, last
 ):
-    """Model II: log_ratio[i]: how much better the new importance of feature j explains case i, w_i:j summed out, with
-    w_i:j drawn, into drawn[i], and what that changes.
+    """Model II: log_ratio[i]: the log likelihood ratio of case i under the new importance of feature j, with w_i:j
+    summed out; w_i:j is drawn into drawn[i], and the correction for it is included.
 
-    `numbers` (N,): what the cases are numbered in the whole data, to which their streams belong.
+    `numbers` (N,): the numbers of the cases in the whole data, which determine their streams.
     """
     x, y, _, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
@@ -390,7 +392,7 @@ def compare_importance(
 
 @compiled
 def take_drawn(c, tables, neighbors, kept, kept_classes, drawn, j, first, last):
-    """Model II: the w_i:j that `compare_importance` has drawn take the place of the present ones, with their votes."""
+    """Model II: replace the current w_i:j and their votes by the draws of `compare_importance`."""
     x, _, _, x_parents, y_parents, feature, _ = tables
     n_entries, parent, bits, _ = neighbors
     for i in range(first, last):
@@ -411,7 +413,7 @@ def take_drawn(c, tables, neighbors, kept, kept_classes, drawn, j, first, last):
 
 @compiled
 def redraw_features(c, tables, importance, neighbors, sums, numbers, key, features, first, last):
-    """Models I and III: w_i:j of the given features afresh, for cases first..last-1."""
+    """Models I and III: draw w_i:j of the given features again, for cases first..last-1."""
     x, _, _, x_parents, _, feature, _ = tables
     n_entries, parent, bits, kappa = neighbors
     rng, span, rate, weight, decay, k, row, tilt, _, on, off, vote, sources, fresh, base, copied, chosen = sums[:17]

@@ -1,9 +1,9 @@
 """The blocked update of ONE case: its neighbors z, their features w and, in Model III, their influence kappa.
 
-Given q-tilde the cases are independent, so an engine may run `update_case` on threads or on other machines.
+Given q-tilde, the cases are independent, so an engine may run `update_case` on threads or on other machines.
 
 Arrays are passed one by one, not in a tuple: Numba counts references whenever an array is taken out of a tuple. Tuples
-(``layout``) are taken apart once a call of `update_cases`.
+(``layout``) are unpacked once per call of `update_cases`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def update_case(
     """One sweep over all parents of case i, with the stream named by `key`; returns its new number of neighbors.
 
     On entry and on return the first n entries of `parent`, `bits` (w) and `kappa` are the neighbors, in any order, and
-    `slot` says where a parent stands (-1: not a neighbor). The other arrays of the second line are scratch memory;
+    `slot` has the position of each parent (-1: not a neighbor). The other arrays of the second line are scratch memory;
     those of the third belong to the bound (``screen.py``).
     """
     open_stream(rng, key)
@@ -145,7 +145,7 @@ def update_case(
 
 @compiled
 def update_cases(c, tables, importance, neighbors, work, rough, numbers, key, todo, first, last):
-    """`update_case` for cases first..last-1 that are `todo`; those whose result finds no room stay so."""
+    """`update_case` for cases first..last-1 that are `todo`; cases whose result does not fit remain `todo`."""
     x, y, own_parent, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
     rng, slot, w_parent, w_bits, w_kappa, votes, class_votes, by_weight, label_factor, poly, prefix, cand, weight = work

@@ -1,20 +1,21 @@
-"""Votes on new cases in Model I, given draws of q-tilde: the neighbors of one case at a time, with little noise.
+"""Votes on new cases in Model I, given draws of q-tilde: samples the neighbors of one case at a time, with low
+variance.
 
-The blocked sweep of ``update.py`` asks every parent in turn whether it is a neighbor. Here the *neighbors* are asked
-in turn who should be in their place. With neighbor k taken out, let ``odds_b`` be the odds that parent b joins the
-others, w_b summed out (``update.py``). Two kinds of moves leave the posterior of the case invariant:
+The blocked sweep of ``update.py`` decides for every parent in turn whether it is a neighbor. Here, each *neighbor* in
+turn is replaced. With neighbor k removed, let ``odds_b`` be the odds that parent b joins the others, w_b summed out
+(``update.py``). Two kinds of moves leave the posterior of the case invariant:
 
 - *replace*: neighbor k becomes parent b with probability ``odds_b / sum odds``, the conditional of z given the others
   and given that exactly one more parent is a neighbor;
-- *birth and death*: with probability 1/2 each, a parent drawn in proportion to its odds joins, at any place, with
-  probability ``min(1, sum odds / (n + 1))``, or one of the n neighbors, chosen evenly, leaves with probability
-  ``min(1, n / sum odds)``, sum odds taken without it. (Metropolis-Hastings: the ratio of the target, odds_b, cancels
+- *birth and death*: with probability 1/2 each, a parent drawn with probability proportional to its odds joins with
+  probability ``min(1, sum odds / (n + 1))``, or one of the n neighbors, chosen uniformly, leaves with probability
+  ``min(1, n / sum odds)``, where the sum excludes it. (Metropolis-Hastings: the ratio of the target, odds_b, cancels
   against the proposal, odds_b / sum odds.)
 
-A replacement tells more than its outcome: the probabilities of *all* parents for the place of k. Votes are counted
-with these, each place given the others (Rao-Blackwell), so a draw is far less noisy. All odds are products
-over features of single factors, computed for all parents at once in single precision, features apart, so that vector
-instructions apply; parents are ordered by class, so that the votes for a class are the sum of a stretch.
+A replacement computes the probabilities of *all* parents for the place of k. Votes use these probabilities, each place
+given the others (Rao-Blackwell), so a draw is much less noisy. All odds are products over features of single factors,
+computed for all parents at once in single precision, feature by feature, so that vector instructions apply; parents are
+ordered by class, so that the votes for a class are the sum of a contiguous range.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ class Draws(NamedTuple):
 
 
 class Places(NamedTuple):
-    """The neighbors of n cases in C chains, at most as many as there are places."""
+    """The neighbors of n cases in C chains, up to a fixed capacity."""
 
     rng: NDArray[np.uint64]  # (n, C, 2)
     n: NDArray[np.int32]  # (n, C)
@@ -66,7 +67,7 @@ class Places(NamedTuple):
 
 
 class VoteSums(NamedTuple):
-    """What is added up over the draws; details have size 0 where they are not wanted."""
+    """Sums over the draws; details have size 0 if not requested."""
 
     votes: NDArray[np.float64]  # (n, C, B, M) shares of the votes for each class, by batch of draws
     familiarity: NDArray[np.float64]  # (n, C) log likelihood of the case given its neighbors
@@ -118,7 +119,7 @@ def blank_case(voters):
 
 @vectorised
 def take_draw(case, q_tilde):
-    """q-tilde of a draw as the case sees it."""
+    """q-tilde of a draw, relative to the case."""
     for j in range(q_tilde.shape[0]):
         for b in range(q_tilde.shape[1]):
             case.signed[j, b] = q_tilde[j, b] if case.agrees[j, b] else -q_tilde[j, b]
@@ -126,7 +127,7 @@ def take_draw(case, q_tilde):
 
 @vectorised
 def multiply_factors(signed, gain, scale, available, odds):
-    """odds_b = available_b prod_j scale_j (1 + q~_bj gain_j), four features at a time: the inner loop."""
+    """odds_b = available_b prod_j scale_j (1 + q~_bj gain_j), four features at a time: the innermost loop."""
     n_features, n_parents = signed.shape
     one, none = np.float32(1.0), np.float32(0.0)
     for b in range(n_parents):
@@ -187,7 +188,8 @@ def stretch_multiply(odds, first, last, factor):
 
 @compiled
 def weigh_by_logs(voters, case):
-    """Odds relative to the largest of them, where everybody differs in so much that products vanish; returns its log.
+    """Odds relative to the largest one, for cases from which all parents differ so much that products underflow;
+    returns its log.
 
     Prior odds left out.
     """
@@ -262,7 +264,7 @@ def sum_by_class(voters, case):
 
 @compiled
 def choose_parent(voters, case, rng):
-    """A parent in proportion to the odds: first its class, then the parent among those of the class."""
+    """Draw a parent with probability proportional to the odds: first its class, then the parent within the class."""
     total = 0.0
     for m in range(len(case.by_class)):
         total += case.by_class[m]
@@ -336,7 +338,7 @@ def cast_votes(voters, case, b, word, k):
 
 @compiled
 def count_replacement(voters, case, detail, i, chain, batch, n):
-    """Count the votes of the place that is now empty, each parent with its probability of taking it; n places in all.
+    """Count the votes of the now empty place, with each parent's probability of taking it; n places in total.
 
     Returns the share of one base vote.
     """
@@ -363,7 +365,7 @@ def count_replacement(voters, case, detail, i, chain, batch, n):
 
 @compiled
 def count_case(voters, case, y, detail, i, chain, n):
-    """What the neighbors of the moment tell of the case."""
+    """Add the statistics of the case given its current neighbors."""
     log, product = 0.0, 1.0
     for j in range(len(case.agree)):
         p = 1.0
@@ -386,7 +388,7 @@ def count_case(voters, case, y, detail, i, chain, n):
 
 @compiled
 def sweep_case(voters, case, q, y, rng, parent, bits, n, detail, i, chain, batch, counting):
-    """Replace every neighbor in turn, then a few births and deaths; returns the number of neighbors."""
+    """Replace every neighbor in turn, then make a few births and deaths; returns the number of neighbors."""
     base = 0.0
     for k in range(n):
         cast_votes(voters, case, parent[k], bits[k], -1.0)
@@ -433,7 +435,9 @@ def sweep_case(voters, case, q, y, rng, parent, bits, n, detail, i, chain, batch
 
 @compiled
 def find_first(voters, case, q, y, rng, parent, bits):
-    """As many neighbors as are expected, one after the other: births and deaths alone would take long to get there."""
+    """Initialize with the expected number of neighbors, one after the other: births and deaths alone would take "
+    "long.
+    """
     n_available = 0
     for b in range(len(case.available)):
         n_available += case.available[b] > 0.0
@@ -447,11 +451,11 @@ def find_first(voters, case, q, y, rng, parent, bits):
 
 @compiled
 def vote_on_case(voters, draws, case, x, y, own, excluded, used, batches, settling, places, sums, i, chain):
-    """The votes on case i under the draws `used` of one chain, from where the last call left its neighbors.
+    """The votes on case i under the draws `used` of one chain, starting from its neighbors after the last call.
 
     `own`: the parent that is the case itself, -1: none; `excluded` (S,): further parents that may not vote, or empty.
-    `batches`: to which batch each of the draws belongs. `settling`: sweeps before the first that counts, 0 where the
-    case has neighbors from an earlier call.
+    `batches`: the batch of each draw. `settling`: sweeps before the first that is used, 0 if the case has neighbors
+    from an earlier call.
     """
     n_features, n_parents = voters.x.shape
     case.available[:] = 1.0
@@ -505,7 +509,9 @@ def vote_on_cases(voters, draws, x, y, own, excluded, used, batches, settling, p
 
 @compiled
 def open_streams(places, key, numbers):
-    """A stream for each case and chain: of the number of the case, independent of the other predicted cases."""
+    """A stream for each case and chain, which depends on the number of the case but not on the other predicted "
+    "cases.
+    """
     for i in range(places.rng.shape[0]):
         for chain in range(places.rng.shape[1]):
             open_stream(places.rng[i, chain], key_of(key_of(key, chain), numbers[i]))

@@ -1,4 +1,4 @@
-"""The odds that a parent is a neighbor of a case, w summed out, and its w once it is one.
+"""The odds that a parent is a neighbor of a case, w summed out, and the draw of its w.
 
 With R_j and H of ``votes.py`` and ``f_j = 1 - q~ + q~ R_j``, ``odds(z=1) = alpha/(1-alpha) H prod_j f_j`` (Models I and
 III), and a Poisson-binomial sum over k in Model II.
@@ -46,7 +46,7 @@ def product_of_factors(x, x_parents, feature, importance, votes, i, b, first, la
 
 @vectorised_inline
 def product_given_kappa(x, x_parents, feature, importance, votes, i, b, first, last, kappa):
-    """The same for Model III: R_j(kappa) written as a ratio, so that only one division is needed."""
+    """The same for Model III: R_j(kappa) is written as a ratio, so that only one division is needed."""
     product = 1.0
     scale = 1.0
     for j in range(first, last):
@@ -108,7 +108,7 @@ def draw_features(c, x, x_parents, feature, importance, votes, bits, rng, i, b, 
 def weigh_counts(c, x, x_parents, feature, importance, votes, by_weight, label_factor, poly, weight, i, b, m):
     """Model II: weight[k] = C_k H(k) / prod_j fmax_j for k = 0..P features on; returns their sum.
 
-    C_k is the coefficient of t^k in prod_j (1 - q~ + q~ R_j(k) t): one polynomial for every k, carried along together.
+    C_k is the coefficient of t^k in prod_j (1 - q~ + q~ R_j(k) t): one polynomial for every k, all updated together.
     Each factor is divided by fmax_j, its value at the largest R, so that nothing overflows.
     """
     top = c.n_features
