@@ -68,6 +68,9 @@ def test_a_pending_link_ends_with_the_account(served):
     data = {"password": PASSWORD, "again": PASSWORD}
     assert someone.post(f"/join/{link}", data=data).status_code == 404
     assert someone.post("/sign-in", data={"name": "clinician", "password": PASSWORD}).status_code == 401
+    assert steward.confirmed("/people/change", name="clinician", action="enable").status_code == 303
+    assert someone.get(f"/join/{link}").status_code == 404, "a link does not outlast the account's absence"
+    assert served.base.people.invitations() == []
 
 
 def test_a_pending_link_is_listed_and_withdrawn(served):
