@@ -70,6 +70,20 @@ def test_other_peoples_tables_are_left_alone(places):
     places.drop()
 
 
+def test_texts_that_no_database_stores_are_refused(base):
+    unstorable = "\ud800"
+    for attempt in (
+        lambda: base.case(unstorable, by=BY),
+        lambda: base.search([("external_id", "=", unstorable)], by=BY),
+        lambda: base.audit(by=unstorable),
+        lambda: base.forget(3, unstorable, by=BY),
+        lambda: base.people.invite(unstorable, "viewer", by=BY),
+    ):
+        with pytest.raises(CaseBaseError):
+            attempt()
+    assert base.case(3, by=BY).state == "past"
+
+
 def test_places_that_are_none(tmp_path):
     for url, complaint in {
         "mysql://root@localhost/clinic": "mysql:// is not supported",
