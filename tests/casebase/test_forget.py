@@ -212,7 +212,8 @@ RECORDED = {"drug": "aspirin", "note": "Wexfordia-Qzm", "stay": 2718.28182845, "
 GROUP = "Family-Bjqwxtz-91"
 
 
-def follow_up_traces():
+def all_traces(own=traces):
+    yield from own()
     yield from (RECORDED["note"].encode(), GROUP.encode())
     for number in (RECORDED["stay"], RECORDED["days"]):
         yield from (
@@ -225,7 +226,7 @@ def follow_up_traces():
 
 def test_follow_up_and_the_name_of_the_patient_are_found_nowhere(places, tmp_path, monkeypatch):
     """Follow-up recorded twice, in two models and in a summary; a patient with two visits; statistics of the server."""
-    monkeypatch.setattr("tests.casebase.test_forget.traces", follow_up_traces)
+    monkeypatch.setattr("tests.casebase.test_forget.traces", all_traces)
     url = places.copy()
     if places.server is None:
         Path(url.removeprefix("sqlite:///")).rename(tmp_path / "clinic.db")
@@ -244,14 +245,14 @@ def test_follow_up_and_the_name_of_the_patient_are_found_nowhere(places, tmp_pat
         base.record_follow_up(again.case_id, RECORDED, by="ward")
         base.promote(refit(base).version, by=BY)
         refit(base)
-        other = base.consult({**PATIENT, "town": "Ulm", "age": 99}, by=BY)
+        other = base.consult({**PATIENT, "town": "Ulm", "age": 99, "bp": 131.0}, by=BY)
         assert other.explanation["follow_up"]["stay"]["n"] == 31
         if places.server is not None:
             with base._database.outside() as connection:
                 connection.execute(text("ANALYZE"))
         before = {trace for _, trace in search_disk(base, places)}
-        assert {RECORDED["note"].encode(), GROUP.encode()} <= before
-        assert len(before) >= 4  # or the search would show nothing
+        assert {RECORDED["note"].encode(), GROUP.encode(), PATIENT["town"].encode()} <= before
+        assert len(before) >= 8  # or the search would show nothing
 
         done = base.forget(seen.case_id, "asked for it", by="steward")
         assert (done.visits, done.erased) == ((again.case_id,), True)

@@ -15,7 +15,7 @@ _PERSONAL = {
     "cases": ("external_id", "values", "outcome", "salt", "patient"),
     "follow_up": ("values",),
     "consultations": ("values", "explanation"),
-    "decisions": ("reason", "decided"),
+    "decisions": ("reason", "code", "decided"),
     "model_parts": ("bytes",),
 }
 # Each table after those that it refers to.
