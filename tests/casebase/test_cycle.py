@@ -248,6 +248,16 @@ def test_search_finds_what_a_plain_loop_finds(base):
         assert [case.id for case in page.items] == [case.id for case in found[1:6]], (conditions, order)
 
 
+@pytest.mark.parametrize(
+    "name", ["a\\b", "\\", r"a\:b", "a'b", "%s", "a:b :c", "$.x", "a\tb", "a'); DROP TABLE cases; --"]
+)
+def test_search_finds_columns_of_every_name(empty, name):
+    sizes, outcomes = [1.5, 2.5, 3.5, 4.5], ["s", "w", "s", "w"]
+    empty.import_cases(pandas.DataFrame({name: sizes, "outcome": outcomes}), by=BY, target="outcome")
+    found = empty.search([(name, ">", 2.0)], order=name, descending=True, by=BY)
+    assert [case.values[name] for case in found.items] == [4.5, 3.5, 2.5]
+
+
 def test_searching_by_what_is_not_a_feature(base):
     assert base.search([("external_id", "=", "P-004")], by=BY).items[0].id == 5
     sick = base.search([("outcome", "=", "sick")], by=BY, limit=1000)

@@ -196,7 +196,8 @@ def index_columns(connection: Connection) -> None:
             connection.execute(text(f"ALTER TABLE cases DROP COLUMN {column['name']}"))
     features = () if definition is None else tuple(definition.features.entries.values())
     for number, entry in enumerate(features):
-        name = entry.name.replace("'", "''").replace(":", r"\:")
+        key = json.dumps(entry.name, ensure_ascii=False)[1:-1] if is_sqlite else entry.name
+        name = key.replace("'", "''").replace(":", r"\:")
         kind = "double precision" if entry.kind == "number" else "text"
         if is_sqlite:
             computed = f'GENERATED ALWAYS AS (json_extract("values", \'$."{name}"\')) VIRTUAL'
