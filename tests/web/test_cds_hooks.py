@@ -10,6 +10,7 @@ from pathlib import Path
 
 import jsonschema
 import pytest
+from joserfc import jws
 from joserfc.jwk import ECKey, OctKey, RSAKey
 
 from bayespatch.web.cards import CARD, SUGGESTION, Source
@@ -29,6 +30,7 @@ from tests.web.record_system import (
     token,
     write_settings,
 )
+from tests.web.test_single_sign_on import signed_with, unsigned
 
 SCHEMA = json.loads(Path(__file__).with_name("cds_hooks_schema.json").read_text(encoding="utf-8"))
 VIEW, SELECT = "/cds-services/patient-view", "/cds-services/order-select"
@@ -290,12 +292,34 @@ def test_a_mapping_for_another_table_is_not_the_callers_fault(clinic, tmp_path):
 # Tokens
 
 
+def swapped(one, other):
+    """A token with the claims of another one."""
+    head, _, signature = one.split(".")
+    return f"{head}.{other.split('.')[1]}.{signature}"
+
+
 def forgeries():
     other, now = ECKey.generate_key("P-384", {"kid": "one"}), int(time.time())
     yield "another key", token(VIEW, key=other)
     yield "an unknown key", token(VIEW, header={"kid": "two"})
     yield "a shared secret", token(VIEW, key=OctKey.generate_key(256), header={"alg": "HS256"})
     yield "another algorithm", token(VIEW, key=RSAKey.generate_key(2048, {"kid": "one"}), header={"alg": "RS384"})
+    public, own = KEY.as_pem(private=False), {"jwk": other.as_dict(private=False)}
+    stated = json.loads(jws.extract_compact(token(VIEW).encode()).payload)
+    yield "no algorithm", unsigned(stated, {"alg": "none"})
+    yield "no algorithm with the name of a key", unsigned(stated, {"alg": "None", "kid": "one"})
+    yield "the public key as a secret", signed_with(stated, {"kid": "one"}, public)
+    yield "its own key in the header", token(VIEW, key=other, header=own)
+    yield "its own key in the header under another name", token(VIEW, key=other, header={**own, "kid": "two"})
+    yield "a key elsewhere", token(VIEW, key=other, header={"jku": f"{HOST}/keys.json", "kid": "two"})
+    yield "other claims under a signature", swapped(token(VIEW), token(VIEW, exp=now + 600))
+    yield "a time without end", token(VIEW, exp=float("nan"))
+    yield "an infinite time", token(VIEW, exp=float("inf"))
+    yield "a time as text", token(VIEW, exp=str(now + 300))
+    yield "a time that is true", token(VIEW, exp=True)
+    yield "a token that is not valid yet", token(VIEW, nbf=now + 1000)
+    yield "no audience in a list", token(VIEW, aud=[])
+    yield "an object as audience", token(VIEW, aud={f"{HOST}{VIEW}": 1})
     yield "another issuer", token(VIEW, iss="https://evil.example")
     yield "another audience", token(VIEW, aud=f"{HOST}{SELECT}")
     yield "another server", token(VIEW, aud="https://other.example/cds-services/patient-view")
