@@ -143,6 +143,7 @@ def test_an_outdated_value_is_left_out(mapping):
             {**quantity(140, "mm[Hg]"), "comparator": ">"},
             "Bundle.entry[1].resource.valueQuantity.comparator: is '>': >140 is a bound; enter a number",
         ),
+        (quantity(10**400, "mm[Hg]"), "Bundle.entry[1].resource.valueQuantity.value: is too large; correct it"),
         (quantity(1400, "mm[Hg]"), "1400 is outside the possible range, 40 to 300; correct it"),
     ],
 )

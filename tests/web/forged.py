@@ -20,7 +20,7 @@ TEXTS = [
     *("[]", "{}", "[" * 300, "age>=1", "id=1", "id=" + "9" * 30, "town=\0", "=", "<=", "past", "open", "month"),
     *("clinician", "steward", "role", "disable", "confirm", "begin", "link", "2026-01-01", "0:" + "0" * 64),
 ]
-VALUES_OF_JSON = [None, True, 0, -1, 3, 1e300, 10**30, "x", "\0", "\ud800", [], [[]], {}, {"a": {"b": []}}]
+VALUES_OF_JSON = [None, True, 0, -1, 3, 1e300, 10**30, 10**400, "x", "\0", "\ud800", [], [[]], {}, {"a": {"b": []}}]
 NAMES = [
     *(
         "c0",

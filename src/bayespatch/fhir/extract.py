@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from decimal import Decimal
@@ -225,12 +226,19 @@ def plain_result(result: object, rule: Rule, rules: Rules, element: str, zone: t
     if rule.unit:
         wrong = f"{shown(result)} has no unit, and the column is in {rule.unit}; use a path to a Quantity"
         raise Unusable("unit", element, wrong)
-    return _limited(result, rule, element)
+    return _limited(_finite(result, element), rule, element)
+
+
+def _finite(number: float | Decimal, element: str) -> float:
+    """A number that a float can hold."""
+    with suppress(OverflowError):
+        return float(number)
+    raise Unusable("value", element, "is too large; correct it")
 
 
 def _quantity(quantity: Resource, rule: Rule, rules: Rules, element: str) -> float:
     """A Quantity in the unit of the column."""
-    number = float(quantity["value"])
+    number = _finite(quantity["value"], f"{element}.value")
     comparator = quantity.get("comparator")
     if comparator is not None:
         raise Unusable(
@@ -259,7 +267,7 @@ def _limited(number: float, rule: Rule, element: str) -> Value:
     """A number, or whether it is above the threshold of the rule."""
     if rule.above is not None:
         return rule_level(rule, number > rule.above, element)
-    whole = float(number).is_integer() and abs(number) < 2**53
+    whole = number.is_integer() and abs(number) < 2**53
     return rule_level(rule, int(number) if whole else number, element)
 
 
