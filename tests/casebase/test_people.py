@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import asdict
 
@@ -9,6 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError
+from bayespatch.casebase.people import hash_of
 from tests.casebase.clinic import BY, patient
 
 
@@ -150,6 +152,18 @@ def test_a_key_does_it_once(base, someone):
     with pytest.raises(NotFoundError):
         base.consult(someone, by=BY, key="k")
     assert base.verify_audit().intact
+
+
+def test_an_id_of_a_token_counts_once(base):
+    """Also after expired ids were deleted, which happens once in 256 times."""
+    first_use, issuer = base.identities.first_use, "https://ehr.example"
+    assert first_use(issuer, "one")
+    assert first_use("https://other.example", "one")
+    names = (f"token {k}" for k in range(100_000))
+    cleaning = next(name for name in names if hash_of(json.dumps(["token", issuer, name])).startswith("00"))
+    assert first_use(issuer, cleaning)
+    assert not first_use(issuer, cleaning)
+    assert not first_use(issuer, "one")
 
 
 def test_explain_names_who_was_shown(base, someone):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import asdict
+from datetime import timedelta
 
 import pyotp
 import pytest
-from sqlalchemy import text
+from sqlalchemy import text, update
 
+from bayespatch.casebase.people import ago
+from bayespatch.casebase.tables import invitations
 from bayespatch.web import passwords, second_factor
 from tests.casebase.clinic import BY
 from tests.web.conftest import PASSWORD
@@ -82,6 +85,15 @@ def test_a_pending_link_is_listed_and_withdrawn(served):
     assert steward.confirmed("/people/change", name="Dr. Roe", action="withdraw").status_code == 303
     assert "Dr. Roe" not in steward.get("/people").text
     assert served.browser().get(f"/join/{link}").status_code == 404
+
+
+def test_a_link_expires(served):
+    link = served.base.people.invite("Dr. Roe", "clinician", by="steward")
+    with served.base._database.unaudited() as connection:
+        connection.execute(update(invitations).values(expires_at=ago(timedelta(seconds=1))))
+    someone, data = served.browser(), {"password": PASSWORD, "again": PASSWORD}
+    assert someone.get(f"/join/{link}").status_code == someone.post(f"/join/{link}", data=data).status_code == 404
+    assert "Dr. Roe" not in served.browser("steward").get("/people").text
 
 
 def test_a_steward_cannot_take_over_an_account_unnoticed(clinic_on_both):

@@ -225,6 +225,10 @@ def test_records_that_cannot_be_used(served, fhir):
     browser = served.browser("clinician")
     fhir.found["Patient"] = resources("p2")["patient"]
     assert come_back(browser, fhir, leave(browser, fhir)).status_code == 503  # the server has no such patient
+    honest, fhir.read = fhir.read, lambda *_: (200, resources("p2")["patient"])
+    assert come_back(browser, fhir, leave(browser, fhir)).status_code == 503
+    assert "the FHIR server sent another patient" in reasons(served)
+    fhir.read = honest
     fhir.found["Patient"] = resources()["patient"] | {"birthDate": "once"}
     page = come_back(browser, fhir, leave(browser, fhir))
     assert (page.status_code, f"{fhir.address}.patient.birthDate" in page.text) == (422, True)

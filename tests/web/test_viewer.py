@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.casebase.clinic import BY, DICTIONARY
+from bayespatch.casebase.refit import learn
+from tests.casebase.clinic import BY, DICTIONARY, QUICK
 
 HIDDEN = {**DICTIONARY, "age": {**DICTIONARY["age"], "coarse": 10}, "bp": {**DICTIONARY["bp"], "sensitive": True}}
 
@@ -50,6 +51,20 @@ def test_hidden_columns_cannot_be_sorted_by(hidden, column):
     assert hidden.program("viewer").get("/api/v1/cases", params={"order": column}).status_code in (403, 422)
 
 
+def test_nobody_is_named_to_a_viewer(hidden):
+    base = hidden.base
+    seen = base.consult({"age": 61, "pain": 1, "bp": 130, "smokes": True, "town": "Ulm"}, by="Dr. Roe", patient="P-1")
+    base.outcome(seen.case_id, "sick", by="Dr. Roe")
+    base.retain([seen.case_id], by=BY)
+    program = hidden.program("viewer")
+    items = [*program.get("/api/v1/cases").json()["items"], program.get(f"/api/v1/cases/{seen.case_id}").json()]
+    names = ("external_id", "patient", "entered_by", "outcome_by")
+    assert {tuple(one[name] for name in names) for one in items} == {(None, None, "", None)}
+    viewer = hidden.browser("viewer")
+    for text in (viewer.get("/cases").text, viewer.get(f"/cases/{seen.case_id}").text, viewer.get("/cases/3").text):
+        assert not [name for name in ("P-1", "P-002", "Dr. Roe") if name in text]
+
+
 def test_open_columns_can_be_searched(hidden):
     viewer, n = hidden.browser("viewer"), hidden.base.search([("pain", "=", 1)], by=BY).total
     assert f"{n} cases" in viewer.get("/cases", params={"c0": "pain", "o0": "=", "w0": "typical"}).text
@@ -90,6 +105,14 @@ def test_the_report_is_audited(hidden):
         hidden.browser(role).get("/model")
         [entry] = [one for one in hidden.base.audit(by=role, action="read") if "report" in one.details]
         assert bool(entry.details["shown"]) is shows
+
+
+def test_comparisons_of_models_name_no_case(hidden):
+    learn(hidden.base._database, "steward", {**QUICK, "windows": "20%"})
+    seen, all_of_it = (hidden.program(role).get("/api/v1/models").json()["items"] for role in ("viewer", "clinician"))
+    assert [model["metrics"] for model in seen] == [None, None]
+    assert all_of_it[0]["metrics"]["both"]["changes"] is not None
+    assert 'href="/cases/' not in hidden.browser("viewer").get("/model").text
 
 
 # Patients who are still being treated
