@@ -254,7 +254,7 @@ def check_data(
     missing : {"error", "ignore"}
         Whether NaN is rejected or not compared.
     supervised : bool
-        False hides the classes of all cases.
+        If False, the classes of all cases are hidden.
     exclude_self : bool
         True: case i is parent i, and never its own neighbor.
 

@@ -111,7 +111,7 @@ def test_a_column_of_which_the_sample_has_nothing():
         (lambda frame: frame.assign(age=pd.Timestamp("2024-01-01")), "part 1: column 'age' contains dates"),
         (
             lambda frame: frame.assign(pain=frame["pain"].cat.as_ordered()),
-            "column 'pain' has other ordered categories in part 1",
+            "column 'pain' has different ordered categories in part 1",
         ),
     ],
 )

@@ -229,7 +229,7 @@ columns:
 
 
 def test_two_patients_in_a_bundle_are_refused(mapping):
-    with pytest.raises(FhirError, match=r"entry\[1\]\.resource\.id: 'p2' is a second patient beside 'p1'"):
+    with pytest.raises(FhirError, match=r"entry\[1\]\.resource\.id: 'p2' is a second patient in addition to 'p1'"):
         mapping.case(bundle(patient(), patient("p2")), at=AT)
     with pytest.raises(FhirError, match=r"entry\[1\]\.resource\.subject\.reference: 'Patient/p2' is not the patient"):
         mapping.case(bundle(patient(), sbp(who="p2")), at=AT)

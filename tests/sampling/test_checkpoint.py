@@ -223,7 +223,7 @@ def test_the_warning_says_that_the_run_can_go_on(tmp_path):
         signal.signal(signal.SIGINT, before)
     told = next(str(warning.message) for warning in caught if not issubclass(warning.category, MixingWarning))
     assert told.startswith("interrupted: ")
-    assert told.endswith(f"; the same call goes on from checkpoint={str(tmp_path / 'run')!r}")
+    assert told.endswith(f"; the same call continues from checkpoint={str(tmp_path / 'run')!r}")
 
 
 # Refused

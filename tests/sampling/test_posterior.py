@@ -96,7 +96,7 @@ def test_constant_quantities_are_left_out_with_a_note():
     assert table.mean[-1] == 2
     assert table.sd[-1] == 0
     assert table.converged
-    assert table.notes == ("The same in every draw, and so not judged: mean_neighbors.",)
+    assert table.notes == ("The same in every draw, so not diagnosed: mean_neighbors.",)
     assert "mean_neighbors" not in table.worst(99).names
 
 
@@ -173,7 +173,7 @@ def test_repr_tells_the_run_in_three_lines(posterior):
 def test_repr_tells_an_interruption():
     cut = make_posterior(asked=900)
     assert cut.interrupted
-    assert "200 draws (interrupted: 900 were asked for)" in repr(cut)
+    assert "200 draws (interrupted: 900 were requested)" in repr(cut)
     assert not make_posterior().interrupted
 
 

@@ -1,9 +1,8 @@
-"""From a table to codes and back: the one package that knows data frames.
+"""Conversion of tables to codes and back; the only package that reads data frames.
 
-``table`` reads any table into plain columns, ``bins`` cuts numbers, ``ranks`` ranks them, ``column`` codes one
-column, ``schema`` all, ``row`` reads a single case, ``values`` tells those of past ones. ``summary`` says what has to
-be known of all rows of a table, ``partitions`` reads partitioned ones; ``order`` says in which order classes
-are.
+``table`` reads any table into plain columns, ``bins`` bins numbers, ``ranks`` ranks them, ``column`` codes one column,
+``schema`` all columns, ``row`` reads a single case, and ``values`` recovers the values of past cases. ``summary``
+summarizes all rows of a table, ``partitions`` reads partitioned tables, and ``order`` determines the order of classes.
 """
 
 from bayespatch.encode.column import MISSING_NUMBER, Column

@@ -1,7 +1,7 @@
-"""Cutting numbers into bins: where the edges lie.
+"""Binning of numbers: the edges of the bins.
 
-Bins are closed on the left: edges 45 and 55 make the bins under 45, from 45 up to but not including 55, and from 55 on.
-The outer two are open-ended, so that every number falls into a bin.
+Bins are closed on the left: edges 45 and 55 make the bins under 45, 45 up to but not including 55, and 55 and above.
+The outer two are open-ended, so every number is in a bin.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LEAST_SHARE, LEAST_CASES = 0.05, 5  # a supervised bin holds at least this share
 
 
 class Cut(NamedTuple):
-    """How a column is to be cut: at given `edges`, or into about `n_bins` bins that the `strategy` finds."""
+    """How to bin a column: at given `edges`, or into about `n_bins` bins found by the `strategy`."""
 
     strategy: Strategy
     n_bins: int
@@ -76,7 +76,7 @@ def learn_edges(
     width. "supervised": a decision tree on this column alone, with at most `n_bins` leaves of at least 5 % of the
     cases; a column that is not informative alone becomes one bin.
 
-    Edges of whole numbers are whole: below 54.5 and below 55 are the same.
+    Edges for whole numbers are whole numbers: below 54.5 and below 55 are the same.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def _supervised(numbers: NDArray[np.float64], outcome: NDArray[np.float64], n_bi
 def read_outcome(y: ArrayLike | None, n_rows: int) -> NDArray[np.float64]:
     """The outcomes for supervised bins: classes as numbers 0, 1, ...; other numbers unchanged."""
     if y is None:
-        raise ValueError("bins='supervised' uses the outcome; pass y, or bins='quantile'")
+        raise ValueError("bins='supervised' needs the outcome; pass y, or bins='quantile'")
     outcome: AnyArray = np.asarray(y)
     if outcome.shape != (n_rows,):
         raise ValueError(f"y has shape {outcome.shape} for {n_rows} rows; pass one outcome per row")

@@ -1,9 +1,9 @@
-"""One column: from values to codes and back to the user's words.
+"""One column: conversion of values to codes, and back to the user's terms.
 
-Codes are what the model compares. A value of a categorical or ordinal column is the code of its place in the list, a
-number of a binned column the code of its bin; both agree where the codes are equal. Numbers of a windowed column are
-their own codes and agree where they differ by no more than the window; those of a ranked column have their rank as
-their code, and agree where the ranks do so.
+Codes are what the model compares. The code of a categorical or ordinal value is its position in the list, that of a
+binned number its bin; codes agree if they are equal. Numbers of a windowed column are their own codes and agree if they
+differ by no more than the window. The code of a number in a ranked column is its rank, and numbers agree if their ranks
+differ by no more than the window.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class Column:
     nested : tuple of float
         Ranked: further windows, which closed-form votes compare as well (`bayespatch.retrieval`).
     is_compared : bool
-        Whether cases are compared in it. Not if all rows of the training table have the same value, or all but one:
-        then it tells nothing about who resembles whom.
+        Whether cases are compared in it. False if all rows of the training table, or all but one, have the same value,
+        so the column is uninformative.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class Column:
 
     @property
     def has_window(self) -> bool:
-        """Whether codes agree within a window, not only if equal."""
+        """Whether codes agree within a window instead of only if equal."""
         return self.kind in ("windowed", "ranked")
 
     @property
@@ -112,12 +112,12 @@ class Column:
 
     @property
     def rank_share(self) -> float:
-        """Ranked: which share of the past cases, in percent, may lie between two that agree."""
+        """Ranked: the percentage of the past cases that may lie between two that agree."""
         return 100.0 * math.floor(self.window) / (2 * len(self.knots))
 
     @property
     def n_known(self) -> float:
-        """Number of values, "missing" aside."""
+        """Number of values, not counting "missing"."""
         if self.kind == "windowed":
             return max(1.0, (self.high - self.low) / (2.0 * self.window))
         if self.kind == "ranked":
@@ -134,12 +134,12 @@ class Column:
     def encode(
         self, column: PlainColumn, ignored: NDArray[np.bool_] | bool
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """The codes of a column of values, (n,), and whether each value is one that no past case can share.
+        """The codes of a column of values, (n,), and whether each value cannot agree with any past case.
 
         `ignored`: the rows whose missing values are not compared.
 
-        Such a value has the code `n_values`, beyond all others; in a windowed column it is its own code. No
-        number of a ranked column is one: beyond its range a number has the rank of the last one within.
+        Such a value has the code `n_values`, beyond all others; in a windowed column it is its own code. A ranked
+        column has none: a number outside its range has the rank of the nearest one inside.
         """
         self._check_family(column)
         missing = column.is_missing
@@ -165,7 +165,7 @@ class Column:
 
     @property
     def missing_code(self) -> float:
-        """After the values' codes: the last one that counts, or the first that matches nobody."""
+        """The codes after those of the values: the last valid one, or the first that matches no case."""
         return MISSING_NUMBER if self.has_window else self.n_known
 
     def _code_of_values(self, column: PlainColumn) -> NDArray[np.float64]:
@@ -190,7 +190,7 @@ class Column:
     # Words
 
     def decode(self, code: float) -> str:
-        """The value, the bin, or a number of about the same rank, behind a code, in the user's own words."""
+        """The value, the bin, or a number of about the same rank, for a code, in the user's terms."""
         number = float(code)
         if math.isnan(number) or (self.has_window and number == MISSING_NUMBER):
             return MISSING
@@ -210,7 +210,7 @@ class Column:
         return self._value_text(int(number)) if self.is_coded else bin_text(self.edges, int(number))
 
     def own_words(self, column: PlainColumn) -> list[str]:
-        """The original values of a column as text: the number and not its bin."""
+        """The original values of a column as text: the number instead of its bin."""
         if column.family == "text":
             texts = [MISSING if text is None else text for text in column.texts]
         else:
@@ -237,7 +237,7 @@ class Column:
         return {self._value_text(code): phrase for code, phrase in enumerate(self.phrases) if phrase}
 
     def value_called(self, value: object) -> object:
-        """The value of a label; anything else is a value itself."""
+        """The value of a label; anything else is returned unchanged."""
         return self.values[self.labels.index(value)] if value in self.labels and value not in self.values else value
 
     @property
@@ -246,7 +246,7 @@ class Column:
         return self.description or self.name
 
     def raw_value(self, value: float) -> Value | int | None:
-        """One of a case's own values (`EncodedTable.values`) as the table had it; None if it is missing or unseen.
+        """An original value of a case (`EncodedTable.values`) as in the table; None if it is missing or unseen.
 
         Examples
         --------
@@ -295,7 +295,7 @@ class Column:
 
     @classmethod
     def from_dict(cls, data: object) -> Column:
-        """The column that `to_dict` wrote; anything else is refused."""
+        """The column written by `to_dict`; anything else is rejected."""
         if not isinstance(data, dict) or set(data) != {part.name for part in fields(cls)}:
             raise ValueError("a stored column does not have the parts of a column; store the schema again")
         parts: JSONObject = {name: tuple(part) if isinstance(part, list) else part for name, part in data.items()}
@@ -334,7 +334,7 @@ def _complaints(column: Column) -> list[str]:
         if not all(abs(value) <= LARGEST for value in column.values if isinstance(value, float)):
             broken.append("its values are not finite")
         if {len(part) for part in (column.labels, column.phrases) if part} - {len(column.values)}:
-            broken.append("it has not as many labels or phrases as values")
+            broken.append("the numbers of labels or phrases and of values differ")
     elif column.family == "text" or column.values or column.labels or column.phrases:
         broken.append("only categorical and ordinal columns have texts, values, labels or phrases")
     if column.edges and column.kind != "binned":
@@ -358,7 +358,7 @@ def _example(column: PlainColumn) -> str:
 
 
 def number_text(number: float) -> str:
-    """A number as a person writes it, and exactly: 3 and not 3.0.
+    """A number as exact, natural text: 3 and not 3.0.
 
     >>> number_text(3.0), number_text(0.1)
     ('3', '0.1')

@@ -1,4 +1,4 @@
-"""The order of the classes, where the outcome is a column of ordered categories."""
+"""The order of the classes, if the outcome is a column of ordered categories."""
 
 from __future__ import annotations
 

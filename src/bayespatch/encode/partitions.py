@@ -1,10 +1,10 @@
 """Partitioned tables, which need not fit into one process: Dask data frames, or several files.
 
-A fit reads such a table several times, each part where it lies. The first time it learns what has to be known of all
-rows (`bayespatch.encode.summary`, and how common the classes are), the second time it takes a sample: rows drawn at
-random, each as likely as any other, by their numbers in the whole table. So the sample depends on the seed and the
-order of the rows, and not on how the table is cut into parts. A table of at most `MOST_ROWS` rows is its own sample.
-Once it is known how columns are coded, all rows can be coded where they lie (`Partitions.coding`).
+A fit reads such a table several times, each part on its worker. The first pass summarizes all rows
+(`bayespatch.encode.summary`, and the frequencies of the classes); the second draws a uniform random sample of rows, by
+row number in the whole table. So the sample depends on the seed and the order of the rows, but not on how the table is
+partitioned. A table of at most `MOST_ROWS` rows is its own sample. Once the coding of the columns is known, all rows
+can be coded on the workers (`Partitions.coding`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Frame = TypeVar("Frame", DataFrame, Series)
 
 
 class Each(Protocol):
-    """Calls a function with each of a number of argument lists, wherever that is; results in their order."""
+    """Calls a function with each of several argument lists, in any process; results are in order."""
 
     def __call__(self, function: Callable[..., Result], arguments: Sequence[tuple[object, ...]]) -> list[Result]:
         """Call it with each."""
@@ -63,7 +63,7 @@ class Part(NamedTuple):
 
 
 class Coded(NamedTuple):
-    """Rows of a part as codes, their classes, their own values and what they are called; see `Partitions.coding`."""
+    """Rows of a part as codes, with their classes, original values and names; see `Partitions.coding`."""
 
     x: NDArray[np.float64]
     y: NDArray[np.int64]
@@ -93,9 +93,9 @@ class Sample:
     counts : dict
         Number of rows of each class; empty for numeric outcomes.
     n_unknown : int
-        Rows without an outcome, which were left out.
+        Rows without an outcome, which were dropped.
     rows : int array of shape (len(X),)
-        The numbers of the rows in the whole table.
+        The row numbers in the whole table.
     table : Partitions
         The whole table.
     """
@@ -121,13 +121,13 @@ class Partitions:
     Attributes
     ----------
     parts : tuple
-        Each is what `read` takes: the path of a file, or a part of a Dask collection.
+        Arguments of `read`: paths of files, or parts of a Dask collection.
     labels : tuple of str
         Names of the parts in messages.
     read : callable
-        Reads a part as a `Part`; called on the worker that has it.
+        Reads a part as a `Part`; called on the worker that stores it.
     each : callable
-        Calls a function with each of a number of argument lists, wherever that is.
+        Calls a function with each of several argument lists, in any process.
     """
 
     parts: tuple[object, ...]
@@ -137,7 +137,7 @@ class Partitions:
 
     @classmethod
     def of_dask(cls, X: object, y: object, each: Each) -> Partitions:
-        """Of a Dask data frame of features, and a Dask Series of outcomes or the name of a column."""
+        """From a Dask data frame of features, and a Dask Series of outcomes or the name of a column."""
         if not is_partitioned(X):
             raise ValueError("y is a Dask collection and X is not; pass both as Dask collections, or neither")
         # Nothing is optimised below: that may join partitions, in X other ones than in y.
@@ -171,18 +171,17 @@ class Partitions:
         max_levels: int = 0,
         most: int | None = None,
     ) -> Sample:
-        """Read the table twice: all rows for a summary, and a sample.
+        """Read the table twice: all rows for a summary, then a sample.
 
         Parameters
         ----------
         seed : int
-            Which rows are drawn.
-        classes : bool
-            Whether outcomes are classes, to be counted; each of them has a case in the sample.
+            Determines which rows are drawn. classes : bool Whether outcomes are classes, which are then counted; the
+            sample contains at least one case of each.
         categorical, max_levels
             As in `bayespatch.encode.summary.summarise`.
         most : int, optional
-            Rows of the sample, at most; `MOST_ROWS` if left out.
+            Maximum number of rows in the sample; `MOST_ROWS` by default.
         """
         most = MOST_ROWS if most is None else most
         arguments = list(zip(self.parts, self.labels, strict=True))

@@ -1,9 +1,9 @@
-"""Numbers compared by rank: two agree where at most a given share of the past cases lies between them.
+"""Numbers compared by rank: two agree if at most a given share of the past cases lies between them.
 
-A column keeps K of its past values, its knots, at even steps of rank. A number's code is how many knots lie below it
-plus how many do not lie above it: an integer from 0 to 2K, the middle rank of all who share the number, in halves of a
-knot. Codes agree where they differ by at most ``floor(2K p / 100)`` for a share of p percent. The window is half a code
-more, so that no rounding can decide, and equal numbers agree under the smallest share.
+A column stores K of its past values, its knots, at evenly spaced ranks. A number's code is the number of knots below it
+plus the number of knots not above it: an integer from 0 to 2K, twice the mid-rank of the number among the knots. Codes
+agree if they differ by at most ``floor(2K p / 100)`` for a share of p percent. The window is half a code more, so
+rounding has no effect, and equal numbers agree under the smallest share.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _DOWN = Context(rounding=ROUND_FLOOR)  # 49.999... % of however many digits stay
 
 
 class Share(NamedTuple):
-    """A window in ranks, as percent of the past cases."""
+    """A window in ranks, as a percentage of the past cases."""
 
     percent: Decimal  # exact: 29 % of 200 are 58
 
@@ -78,7 +78,7 @@ def rank_window(share: Share, n_knots: int) -> float:
 
 
 def n_rank_values(n_knots: int, window: float) -> float:
-    """V_j: all codes over the codes that agree with one of them.
+    """V_j: the number of codes divided by the number of codes that agree with one of them.
 
     Examples
     --------
@@ -113,7 +113,7 @@ def knot_of(knots: Sequence[float], code: int) -> tuple[float, bool]:
 
 
 def rank_complaints(knots: Sequence[float], window: float, low: float, high: float) -> list[str]:
-    """Errors in the parts of a ranked column, all of them finite numbers."""
+    """Errors in the parts of a ranked column, which must be finite numbers."""
     if not 1 <= len(knots) <= MOST_KNOTS:
         return [f"a ranked column has from 1 to {MOST_KNOTS} knots"]
     broken = []

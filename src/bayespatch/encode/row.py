@@ -1,4 +1,4 @@
-"""Reading a single case, however it is at hand: by name, as a Series, as a list of values, as a table of one row."""
+"""Reading of a single case: a dict, a Series, a list of values, or a table with one row."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def read_row(row: object, schema: Schema) -> PlainTable:
 
 
 def changed_row(table: PlainTable, changes: Mapping[str, object], schema: Schema) -> PlainTable:
-    """The case of `read_row` with other values of some features."""
+    """The case of `read_row` with some values changed."""
     if not isinstance(changes, Mapping) or not changes:
         raise ValueError(f"changes={changes!r} changes nothing; pass new values by feature, such as {{'age': 50}}")
     new = {str(name): value for name, value in changes.items()}
@@ -70,7 +70,7 @@ def changed_row(table: PlainTable, changes: Mapping[str, object], schema: Schema
 
 
 def changed_rows(table: PlainTable, changes: Sequence[Mapping[str, object]], schema: Schema) -> PlainTable:
-    """The case of `read_row` as often as there are changes, each time with other values of some features.
+    """Copies of the case of `read_row`, each with some values changed.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def changed_rows(table: PlainTable, changes: Sequence[Mapping[str, object]], sch
 
 
 def read_rows(rows: Sequence[Mapping[str, object]], schema: Schema, ids: Sequence[str]) -> PlainTable:
-    """Cases given by name, as in `read_row`, each with an id.
+    """Cases given by feature names, as in `read_row`, each with an id.
 
     Examples
     --------

@@ -1,12 +1,12 @@
 """The schema: how each column of a table is coded, learned once from the training table.
 
-Which kind a column becomes, unless the user says otherwise:
+The kind of a column, unless specified by the user:
 
 - texts, categories and booleans: categorical, a code for each value; ordered categories: ordinal, the same in order;
 - numbers with few distinct whole values (at most `max_levels`, each seen twice on average): ordinal, a code for each;
 - other numbers: binned, by default into quartiles; or windowed, compared by distance; or ranked, compared by rank.
 
-A type that declares its values (pandas' categories, polars' Enum, booleans) has all of them as values, seen or not.
+If a type declares its values (pandas' categories, polars' Enum, booleans), all of them are values, seen or not.
 """
 
 from __future__ import annotations
@@ -39,17 +39,16 @@ LEAST_VARIED = 10  # rows, of which a single one with another value tells nothin
 
 
 class EncodedTable(NamedTuple):
-    """A coded table, and the values in it that no past case can share.
+    """A coded table, and the values in it that cannot agree with any past case.
 
     Attributes
     ----------
     x : array of shape (n, P)
-        Codes; NaN takes no part in comparisons. It stands for missing values under ``missing="ignore"``, and for all
-        values of columns that are not compared (`Column.is_compared`).
+        Codes; NaN is not compared. It represents missing values under ``missing="ignore"``, and all values of columns
+        that are not compared (`Column.is_compared`).
     unseen : bool array of shape (n, P)
-        Whether each value was not seen in training. It has a code that matches no past case.
-    names : tuple of length P
-        The columns.
+        Whether each value was not seen in training. Unseen values have a code that matches no past case. names : tuple
+        of length P The columns.
     values : array of shape (n, P)
         The same as `x`, but in binned and ranked columns the numbers themselves, NaN if missing: for explanations.
     ids : tuple of length n, or None
@@ -95,9 +94,9 @@ class Schema:
         How missing values are handled.
     least_known : int
         Number of values known in every row of the training table. Under ``missing="category"``, missing values of a row
-        with fewer known values are not compared: an empty form is not a pattern of gaps.
-    named : bool
-        Whether the columns have names; otherwise they are x0, x1, ... and other tables are read by position.
+        with fewer known values are not compared, so that a mostly empty form does not match cases with the same missing
+        values. named : bool Whether the columns have names; otherwise they are x0, x1, ... and other tables are read by
+        position.
 
     Examples
     --------
@@ -117,7 +116,7 @@ class Schema:
     def __post_init__(self) -> None:
         check_choice("missing", self.missing, MISSING_RULES)
         if not self.columns or len(set(self.names)) < len(self.columns) or not isinstance(self.named, bool):
-            raise ValueError("a schema needs columns, each with a name of its own; learn it again from the table")
+            raise ValueError("a schema needs columns with distinct names; learn it again from the table")
         if type(self.least_known) is not int or not 0 <= self.least_known <= len(self.columns):
             raise ValueError(f"least_known={self.least_known!r} is not a number of columns; learn the schema again")
         if self.missing != "category" and any(column.missing_is_value for column in self.columns):
@@ -151,7 +150,7 @@ class Schema:
         y : sequence of length n, optional
             Outcomes, for supervised bins.
         bins : {"quantile", "uniform", "supervised"}, int or dict
-            Strategy or number of bins. A dict sets single columns, by increasing edges
+            Strategy or number of bins. A dict sets individual columns, by increasing edges
             (``{"age": [45, 55]}``: under 45, from 45 up to but not including 55, from 55), a number of bins, a word, or
             a pair such as ``("uniform", 5)``; its key None applies to all other columns.
         n_bins : int
@@ -159,27 +158,27 @@ class Schema:
         windows : float, str or dict, optional
             Columns that are compared by distance instead of bins: with ``{"chol": 20}`` two cases agree if they differ
             by at most 20; or by rank: with ``{"chol": "10%"}`` two cases agree if at most 10 % of the past cases lie
-            between them (any share under 50 %; half of those who share a value lie on either side of it). A number or a
-            share instead of a dict: all columns of numbers that would be binned, with this number of standard
-            deviations, or this share, as their window.
+            between them (any share under 50 %; half of the cases that share a value count as lying on each side). A
+            number or a share instead of a dict applies to all numeric columns that would be binned: their window is
+            this number of standard deviations, or this share.
         categorical : names
             Columns of numbers that are categories: each value gets a code.
         missing : {"category", "ignore", "error"}
-            "category": missing is one more value of the columns in which it occurs here; in other columns it is, later,
-            a value not seen before. (A column with a window holds the number `MISSING_NUMBER` for it, which only agrees
-            with itself.) "ignore": NaN, left out of every comparison. "error": refused, here and later.
+            "category": missing counts as one more value of the columns in which it occurs here; in other columns, it
+            later counts as an unseen value. (A column with a window stores the number `MISSING_NUMBER` for it, which
+            only agrees with itself.) "ignore": NaN, never compared. "error": rejected, here and later.
         max_levels : int
-            Up to this number of distinct whole numbers are coded one by one, provided that each is seen twice on
-            average (one or two of them always).
+            Up to this number of distinct whole numbers get separate codes, if each is seen twice on average (one or two
+            of them always do).
         labels : dict, optional
             Labels of values, ``{"cp": {4: "asymptomatic"}}``; by default from ``X.attrs["labels"]``.
         descriptions : dict, optional
-            Labels of columns, ``{"cp": "chest pain"}``; by default from ``X.attrs["descriptions"]``. Units and
-            usual ranges of numbers come from ``X.attrs["units"]`` and ``X.attrs["usual"]``, what patients with a value
-            are called (``{"sex": {1: "men"}}``) from ``X.attrs["phrases"]``.
+            Labels of columns, ``{"cp": "chest pain"}``; by default from ``X.attrs["descriptions"]``. Units and usual
+            ranges of numbers come from ``X.attrs["units"]`` and ``X.attrs["usual"]``, phrases for patients with a value
+            (``{"sex": {1: "men"}}``) from ``X.attrs["phrases"]``.
         whole : TableSummary, optional
-            If X is a sample of a longer table: its summary. Types, levels, ranges and missing values
-            are then those of the whole table, and only quantiles, standard deviations and supervised bins the sample's.
+            If X is a sample of a longer table: its summary. Types, levels, ranges and missing values then come from the
+            whole table; only quantiles, standard deviations and supervised bins come from the sample.
         nested : shares
             Further windows of the columns that are compared by rank, such as ``("4%", "40%")``; closed-form votes
             compare numbers at each of them.
@@ -249,8 +248,8 @@ class Schema:
 
         Columns of a data frame may be in another order: they are found by name. Arrays, and data frames if the schema
         was learned from an array, are read by position. Values that were not seen in training get a code that matches
-        no past case; a number outside the range seen falls into the first or last bin, has the first or last rank, or,
-        in a windowed column, is its own code and counts as not seen if no past case is within its window.
+        no past case; a number outside the range of the training table gets the first or last bin or rank; in a windowed
+        column, it is its own code and counts as unseen if no past case is within its window.
         """
         table = read_table(X)
         plain = self._matched(table)
@@ -273,7 +272,8 @@ class Schema:
         )
 
     def duplicates(self, table: EncodedTable) -> tuple[NDArray[np.int64], ...]:
-        """Groups of rows of a coded table that are equal or nearly equal, beyond chance; see `duplicate_groups`.
+        """Groups of rows of a coded table that are equal or nearly equal more often than chance explains; see
+        `duplicate_groups`.
 
         Examples
         --------
@@ -287,7 +287,9 @@ class Schema:
         return duplicate_groups(np.where(table.values == MISSING_NUMBER, np.nan, table.values), measured)
 
     def codes_as(self, other: Schema) -> bool:
-        """Whether the training table has the same codes under both: rules for missing values that it does not have."""
+        """Whether both schemas give the training table the same codes: they differ only in rules for missing "
+        "values, of which it has none.
+        """
         return self.columns == other.columns
 
     def _matched(self, table: PlainTable) -> list[PlainColumn]:
@@ -316,7 +318,7 @@ class Schema:
         raise ValueError(f"there is no column {which!r}; the columns are {listed(self.names)}")
 
     def decode(self, code: float, column: str | int) -> str:
-        """The value behind a code in the user's own words: "45-55", "asymptomatic", "missing", "233"."""
+        """The value of a code in the user's terms: "45-55", "asymptomatic", "missing", "233"."""
         return self.column(column).decode(code)
 
     def describe(self, codes: ArrayLike) -> dict[str, str]:
@@ -347,7 +349,7 @@ class Schema:
     def from_dict(cls, data: object) -> Schema:
         """The schema from the result of `to_dict`; other data raise a ValueError."""
         if not isinstance(data, Mapping) or set(data) != {"format", "missing", "named", "least_known", "columns"}:
-            raise ValueError("this is not a stored schema; pass what Schema.to_dict has returned")
+            raise ValueError("this is not a stored schema; pass the result of Schema.to_dict")
         if type(data["format"]) is not int or data["format"] != _FORMAT or not isinstance(data["columns"], list):
             raise ValueError(f"the stored schema has format {data['format']!r}, known is {_FORMAT}; store it again")
         columns = tuple(Column.from_dict(column) for column in data["columns"])
@@ -487,5 +489,5 @@ def _refuse_missing(counts: Mapping[str, int]) -> None:
         more = f" and {len(found) - 4} more columns have some" if len(found) > 4 else ""
         raise ValueError(
             f"{', '.join(found[:4])}{more}; pass missing='category' to count missing as one more value, "
-            f"missing='ignore' to leave it out of comparisons, or fill the values in"
+            f"missing='ignore' not to compare them, or fill in the values"
         )

@@ -1,8 +1,8 @@
-"""What has to be known of all rows of a table to code it: types, levels, ranges, missing values.
+"""The summary of all rows of a table needed for coding: types, levels, ranges, missing values.
 
-A summary is small however long the table is, and summaries of parts of a table make that of all of it. So a partitioned
-table, on one machine or on many, is summarized part by part; quantiles, which do not add up, come from a sample of its
-rows (`Schema.learn`).
+A summary is small even for a long table, and summaries of parts can be combined. So a partitioned table, on one machine
+or several, is summarized part by part; quantiles, which cannot be combined, come from a sample of the rows
+(`Schema.learn`).
 """
 
 from __future__ import annotations
@@ -27,10 +27,8 @@ class ColumnSummary:
     ----------
     name : str
     family : {"number", "boolean", "text", "none"}
-        "none" where all are missing.
-    n_known, n_missing : int
-    levels : tuple or None
-        The distinct values in order; None if these are more numbers than are noted.
+        "none" if all are missing. n_known, n_missing : int levels : tuple or None The distinct values in order; None if
+        there are too many numbers to record.
     is_whole : bool
         Whether all are whole numbers.
     low, high : float
@@ -38,7 +36,7 @@ class ColumnSummary:
     declared : tuple or None
         All values of the column's type, in order; None if it does not define them.
     ordered : bool
-        Whether that order means something.
+        Whether the order is meaningful.
     """
 
     name: str
@@ -53,7 +51,7 @@ class ColumnSummary:
     ordered: bool
 
     def has_few_levels(self, max_levels: int) -> bool:
-        """Whether numbers are levels of something: few, whole, and seen again and again."""
+        """Whether numbers look like levels: few, whole, and repeated."""
         if self.levels is None or len(self.levels) > max_levels or not self.is_whole:
             return False
         return len(self.levels) <= 2 or 2 * len(self.levels) <= self.n_known
@@ -86,7 +84,7 @@ def summarise(table: PlainTable, categorical: Collection[str] = (), max_levels: 
     categorical : names
         Columns of numeric category codes, of which all values are recorded.
     max_levels : int
-        At least this number of distinct numbers of the other columns are noted.
+        At least this number of distinct numbers is recorded for the other columns.
 
     Examples
     --------
@@ -121,7 +119,7 @@ def _of_column(column: PlainColumn, most: int | None) -> ColumnSummary:
 def merged(
     summaries: Sequence[TableSummary], labels: Sequence[str], categorical: Collection[str] = (), max_levels: int = 0
 ) -> TableSummary:
-    """The summary of a table from those of its parts; parts that are not of one table are refused.
+    """The summary of a table from those of its parts; inconsistent parts are rejected.
 
     Parameters
     ----------
@@ -170,8 +168,8 @@ def _merged_column(parts: Sequence[ColumnSummary], labels: Sequence[str], most: 
             )
         if part.ordered != first.ordered or (part.ordered and part.declared != first.declared):
             raise ValueError(
-                f"column {part.name!r} has other ordered categories in {label} than in {where}; give it the same ones "
-                f"in all parts"
+                f"column {part.name!r} has different ordered categories in {label} and in {where}; use the same ones "
+                "in all parts"
             )
     each = [part for part, _ in known]
     levels = None

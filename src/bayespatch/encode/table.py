@@ -1,7 +1,7 @@
-"""Reading a table of any make (pandas, polars, other data frames, arrays, lists of rows) into plain columns.
+"""Reading of tables (pandas, polars, other data frames, arrays, lists of rows) into plain columns.
 
-Behind this file a column is either numbers, float64 with NaN if a value is missing, or texts, with None there. What
-is neither (dates, lists, mixtures) is refused here, with the remedy.
+All other modules see a column as either numbers (float64, with NaN for missing values) or texts (with None). Other
+columns (dates, lists, mixtures) are rejected here, with a remedy.
 """
 
 from __future__ import annotations
@@ -50,9 +50,8 @@ class PlainColumn:
     texts : list of length n
         The values of a text column, None if missing; empty for numbers.
     declared : tuple or None
-        All values that the column's type allows, in its order (categories, booleans); None if it does not say.
-    ordered : bool
-        Whether that order means something.
+        All values that the column's type allows, in its order (categories, booleans); None if it does not declare them.
+        ordered : bool Whether the order is meaningful.
     """
 
     name: str
@@ -106,7 +105,7 @@ def read_table(table: object) -> PlainTable:
 
 
 def split_columns(table: object, names: Sequence[str]) -> tuple[object, object]:
-    """A data frame without some of its columns, and these columns alone, both of the same make.
+    """A data frame without some of its columns, and a data frame with only these columns, both of the same type.
 
     Examples
     --------
@@ -145,7 +144,7 @@ def _read_frame(table: IntoDataFrame) -> PlainTable:
         raise ValueError(f"a {kind} cannot be read as a table ({error}); {remedy}") from None
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
-        raise ValueError(f"more than one column is named {listed(repeated)}; give every column a name of its own")
+        raise ValueError(f"more than one column is named {listed(repeated)}; give every column a distinct name")
     _check_size(len(frame), len(names))
     columns = tuple(_read_series(name, frame.get_column(key)) for name, key in zip(names, frame.columns, strict=True))
     kinds = ("labels", "descriptions", "units", "usual", "phrases")
@@ -244,7 +243,7 @@ def _with_categories(name: str, column: PlainColumn, series: nw.Series[IntoSerie
 
 
 def plain_values(column: PlainColumn) -> list[Value]:
-    """The known values of a column, one by one, as Python values."""
+    """The known values of a column, as Python values."""
     if column.family == "text":
         return [text for text in column.texts if text is not None]
     known = column.numbers[~np.isnan(column.numbers)].tolist()
@@ -313,7 +312,7 @@ def _family_of(name: str, kind: type, values: Sequence[object]) -> Family:
     text = repr(example)
     raise ValueError(
         f"column {name!r} holds a value of type {kind.__name__}, {text[:40]}{'...' * (len(text) > 40)}, which is "
-        f"neither text nor a number; convert the column (to text, if these are categories), or leave it out"
+        f"neither text nor a number; convert the column (to text, if these are categories), or drop it"
     )
 
 

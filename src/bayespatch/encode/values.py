@@ -1,4 +1,4 @@
-"""The past cases' own values: what they were before they were coded, for explanations to show."""
+"""The original values of past cases before coding, for display in explanations."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def describe_values(schema: Schema, values: ArrayLike) -> dict[str, str]:
 
 
 def codes_of(schema: Schema, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The codes x that belong to `EncodedTable.values`, (n, P)."""
+    """The codes x for `EncodedTable.values`, (n, P)."""
     x = values.copy()
     for j, column in enumerate(schema.columns):
         if column.keeps_numbers:

@@ -1,8 +1,8 @@
 """Compilation of the kernels: cached on disk, without the GIL, and recompiled when any source changes.
 
 Numba checks only the file of each function to see whether its compiled code is current; but a kernel also contains the
-kernels that it calls from other files, and would keep running their old code. So what is kept is stamped with a digest
-of all sources of the engines and of retrieval. Nothing is deleted: Numba overwrites what has another stamp.
+kernels that it calls from other files, and would keep running their old code. So cached code is stamped with a digest
+of all sources of the engines and of retrieval. Nothing is deleted: Numba overwrites code with a different stamp.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ Files = str | os.PathLike[str] | Sequence[str | os.PathLike[str]]
 
 
 class BulkProgress(NamedTuple):
-    """How much of an export has been read."""
+    """Progress of reading an export."""
 
     bytes_read: int
     bytes_total: int
@@ -38,18 +38,18 @@ def read_bulk(
 ) -> Iterator[MappedCase]:
     """The cases of a bulk data export, one for each patient.
 
-    Every file is read and checked before the first case is returned, so that a malformed line refuses the whole export.
+    Every file is read and checked before the first case is returned, so a malformed line stops the whole import.
 
     Parameters
     ----------
     folder_or_files : path, or sequence of paths
-        NDJSON files, Bundles of one patient each (.json), or the folder that has them.
+        NDJSON files, Bundles of one patient each (.json), or the folder that contains them.
     mapping : Mapping
         With ``at``, this is the time of each patient's prediction, and patients without such a resource are skipped.
     at : datetime, optional
         The time of the prediction if the mapping has none. Default: now.
     progress : callable, optional
-        Called now and then with a `BulkProgress`.
+        Called regularly with a `BulkProgress`.
     """
     moment = aware(at)
     records: Records = {}

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 _PACKAGES: dict[Version, str] = {"R4": "fhir.resources.R4B", "R5": "fhir.resources"}
 _REMEDIES = {
     "missing": "is missing; add it",
-    "extra_forbidden": "is not an element of FHIR here; remove it",
+    "extra_forbidden": "is not a FHIR element at this place; remove it",
 }
 
 
 def check_resource(resource: Resource, where: str, version: Version) -> None:
-    """Refuse a resource that is not as FHIR defines its type.
+    """Reject a resource that does not conform to the FHIR definition of its type.
 
     Parameters
     ----------

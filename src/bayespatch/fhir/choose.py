@@ -1,4 +1,4 @@
-"""The value of each column of one patient at one moment, chosen from the candidates."""
+"""The choice of the value of each column, for one patient at one time, from the candidates."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class MappedCase:
     patient : str
         The id of the Patient.
     at : datetime
-        The moment: later information was not used, except for the outcome.
+        The time of the prediction: later information was not used, except for the outcome.
     sources : dict of str to str
         Column -> the resource with its value, such as ``Observation/o17``; columns without a resource are absent.
     problems : tuple of Problem
@@ -82,11 +82,10 @@ def choose(
     candidates : sequence of Candidate
         Of this rule and of one patient.
     at : datetime
-        Only what was known by then counts.
-    dictionary : Dictionary or None
+        Only information known by then is used. dictionary : Dictionary or None
         Its levels and ranges are checked.
     after : bool
-        Only what was known from `at` on counts: for outcomes.
+        For outcomes: only information known from `at` on is used.
     """
     problems: list[Problem] = []
     eligible = []

@@ -1,4 +1,4 @@
-"""From resources to candidates: each value that a rule finds in a resource, with its time and its origin."""
+"""Extraction of candidates: each value that a rule finds in a resource, with its time and origin."""
 
 from __future__ import annotations
 
@@ -31,12 +31,11 @@ class Candidate(NamedTuple):
     ----------
     column : str
     value : number, text, bool, or Span
-        A Span is a date, of a column that is the time since then.
+        A Span is a date, for a column with the time since then.
     time : Span or None
         When it was measured, recorded or done.
     begin, end : Span or None
-        The period in which it holds.
-    reference : str
+        The period in which it is valid. reference : str
         The resource, such as ``Observation/o17``.
     where : str
         A pointer to the element that has the value.
@@ -97,7 +96,9 @@ class Extractor:
         return kind in self._any
 
     def candidates(self, entry: Entry, zone: tzinfo | None) -> list[Candidate]:
-        """Values that the rules find in a resource. A malformed one is refused if a rule applies or it has no code."""
+        """Values that the rules find in a resource. A malformed resource is rejected if a rule applies or it "
+        "has no code.
+        """
         resource, where = entry.resource, entry.where
         kind = resource["resourceType"]
         if not self.uses(kind):

@@ -78,7 +78,7 @@ class Mapping:
         resources : dict, or sequence of dicts
             A Bundle, or resources and Bundles; or entries, such as `labeled` makes of the prefetched data of CDS Hooks.
         at : datetime, optional
-            The moment of the prediction: information from later is not used. Default: now.
+            The time of the prediction: later information is not used. Default: now.
         """
         moment = aware(at)
         patient, found = self.candidates(entries(resources), moment)
@@ -121,7 +121,7 @@ class Mapping:
         return MappedCase(values, patient, at, sources, tuple(problems), outcome)
 
     def prefetch(self) -> dict[str, str]:
-        """FHIR searches for the resources of the features, as templates of CDS Hooks prefetch.
+        """FHIR searches for the resources of the features, as CDS Hooks prefetch templates.
 
         Examples
         --------
@@ -155,7 +155,9 @@ def _patient(collected: collections.abc.Sequence[Entry]) -> tuple[str, collectio
         if entry.url:
             names[entry.url] = name
         if first and name != first:
-            raise refuse(f"{entry.where}.id", f"{shown(name)} is a second patient beside {shown(first)}; send one")
+            raise refuse(
+                f"{entry.where}.id", f"{shown(name)} is a second patient in addition to {shown(first)}; send one"
+            )
         first = name
     state = {"patient": first}
 

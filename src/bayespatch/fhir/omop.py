@@ -1,6 +1,6 @@
 """Past cases from an OMOP common data model (5.3, 5.4): one query for each column and table, from the templates below.
 
-``omop`` in a mapping names standard concepts, whose descendants count as well. Dates are known to the day.
+``omop`` in a mapping names standard concepts, including their descendants. Dates are known to the day.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def read_omop(url: str, mapping: Mapping, at: datetime | None = None) -> Iterato
     url : str
         A database that `bayespatch.source.read` reads: SQLite, PostgreSQL or DuckDB.
     mapping : Mapping
-        Every column names concepts (``omop: [3004249]``), but those of a Patient, whose path is birthDate or gender.
+        Every column names concepts (``omop: [3004249]``), except those of a Patient, whose path is birthDate or gender.
     at : datetime, optional
         As in `read_bulk`.
     """

@@ -1,4 +1,4 @@
-"""JSON of health records, read within limits, and the resources of a bundle."""
+"""Reading of JSON health records within limits, and of the resources in a bundle."""
 
 from __future__ import annotations
 
@@ -24,14 +24,12 @@ class Entry(NamedTuple):
 
 
 def parse_bundle(data: bytes | str, where: str = "Bundle") -> Resource:
-    """A FHIR resource from JSON; what is no resource, too large or too deep is refused.
+    """A FHIR resource from JSON; anything else, or anything too large or too deep, is rejected.
 
     Parameters
     ----------
     data : bytes or str
-        JSON of a Bundle or of a single resource.
-    where : str
-        Begins the messages.
+        JSON of a Bundle or of a single resource. where : str Prefix of error messages.
 
     Examples
     --------
@@ -47,7 +45,7 @@ correct it
 
 
 def parse_json(data: bytes | str, where: str) -> object:
-    """Any JSON value; what is too large or too deep is refused."""
+    """Any JSON value; too large or too deep input is rejected."""
     if len(data) > MOST_BYTES:
         raise refuse(where, f"has {len(data):,} bytes, and at most {MOST_BYTES:,} are read; send fewer resources")
     try:
@@ -61,7 +59,7 @@ def parse_json(data: bytes | str, where: str) -> object:
 
 
 def check_depth(value: object, where: str) -> None:
-    """Refuse what is nested so deeply that no resource of FHIR can be."""
+    """Reject input that is nested more deeply than any FHIR resource."""
     level: list[object] = [value]
     for _ in range(_DEEPEST):
         level = [

@@ -1,4 +1,4 @@
-"""The resource types that mappings read: where each holds its code, its time, its patient and its status."""
+"""The resource types that mappings read, with the elements for code, time, patient and status."""
 
 from __future__ import annotations
 
@@ -29,13 +29,12 @@ class ResourceType(NamedTuple):
     codes : names
         Elements with the code, each a CodeableConcept, a Coding or a list of these; a dot leads to a part.
     times : names
-        Elements with the time, the first that is there; of a Period, its start.
-    period : names
-        Elements with the Period, or start and end, in which it holds.
+        Elements with the time; the first one present is used, for a Period its start. period : names Elements with the
+        Period of validity, or its start and end.
     statuses : names
         Every status that FHIR allows; empty if the type has none.
     valid : names
-        The statuses whose information counts.
+        The statuses whose information is used.
     """
 
     codes: tuple[str, ...] = ()
@@ -114,7 +113,7 @@ _UNPROVEN = ("unconfirmed", "provisional", "differential", "refuted", "entered-i
 
 
 def codings(resource: Resource, names: Sequence[str], where: str) -> Iterator[Coding]:
-    """The codings of these elements; malformed ones are refused."""
+    """The codings of these elements; malformed ones are rejected."""
     for name in names:
         value: object = resource
         pointer = where
@@ -146,7 +145,7 @@ def codings_in(value: object, where: str) -> Iterator[Coding]:
 
 
 def time_of(resource: Resource, names: Sequence[str], where: str, zone: tzinfo | None) -> Span | None:
-    """The time of a resource, from the first of these elements that it has."""
+    """The time of a resource, from the first of these elements that is present."""
     for name in names:
         value = resource.get(name)
         if isinstance(value, dict):
@@ -159,7 +158,7 @@ def time_of(resource: Resource, names: Sequence[str], where: str, zone: tzinfo |
 
 
 def period_of(resource: Resource, kind: str, kinds: ResourceType, where: str, zone: tzinfo | None) -> list[Span | None]:
-    """When a resource begins and ceases to hold; None is open."""
+    """Start and end of a resource's validity; None is open-ended."""
     ends: list[Span | None] = [None, None]
     for name in kinds.period:
         value = resource.get(name)
@@ -180,7 +179,7 @@ def _time(value: object, where: str, zone: tzinfo | None) -> Span:
 
 
 def unusable_status(resource: Resource, kind: str, kinds: ResourceType, where: str) -> str | None:
-    """The status that excludes a resource, if any; invalid statuses are refused."""
+    """The status that excludes a resource, if any; invalid statuses are rejected."""
     if kind == "Condition":
         codes = [coding.code for coding in codings(resource, ("verificationStatus",), where)]
         return next((code for code in codes if code in _UNPROVEN), None)

@@ -1,4 +1,4 @@
-"""Mapping files: one rule for each column, read from YAML and checked before any resource is."""
+"""Mapping files: one rule per column, read from YAML and checked before any resource is read."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Rule:
 
     @property
     def code_text(self) -> str:
-        """The codes as messages name them."""
+        """The codes as shown in messages."""
         shown_codes = " or ".join("|".join(coding) for coding in self.codes[:3])
         more = f" or {len(self.codes) - 3} others" if len(self.codes) > 3 else ""
         return f"{self.resource} with code {shown_codes}{more}" if self.codes else self.resource
@@ -119,7 +119,7 @@ class Rules:
     at : Rule or None
         The time of the prediction of a past case, for bulk imports.
     units : dict of str to str
-        Texts that the record has in place of UCUM codes -> UCUM codes.
+        Unit texts in the record -> UCUM codes.
     """
 
     version: Version
@@ -135,7 +135,7 @@ class Rules:
 
 
 def value_key(value: object) -> str:
-    """A value as keys of ``values`` write it.
+    """A value in the form of the keys of ``values``.
 
     Examples
     --------

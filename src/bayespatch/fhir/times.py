@@ -1,4 +1,4 @@
-"""Dates and times of FHIR, which may be known to the year, the month, the day or the second."""
+"""FHIR dates and times, with a precision of a year, month, day or second."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TIME_UNITS = ("a", "mo", "wk", "d")
 
 
 class Span(NamedTuple):
-    """The time that a FHIR date may mean: from `start` up to and without `end`."""
+    """The range of a FHIR date: from `start` up to, but not including, `end`."""
 
     start: datetime
     end: datetime
@@ -54,7 +54,7 @@ def read_time(text: object, zone: tzinfo | None = None) -> Span | None:
 
 
 def aware(at: datetime | None) -> datetime:
-    """The moment of a prediction with its time zone; None is now, and a time without a zone is in UTC."""
+    """The time of a prediction with its time zone; None is now, and a time without a zone is in UTC."""
     if at is None:
         return datetime.now(UTC)
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)

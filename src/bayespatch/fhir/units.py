@@ -23,7 +23,7 @@ class Conversion(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def conversion(source: str, target: str, molar_mass: float | None = None) -> Conversion:
-    """How a number changes from one UCUM unit to another; a molar mass (g/mol) joins mass and amount of substance.
+    """Conversion of a number between UCUM units; a molar mass (g/mol) converts between mass and amount of substance.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The arrays of a model as safetensors, and what each of them must be."""
+"""The arrays of a model as safetensors, and their specifications."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def specs_of(place: Stored, estimator: str) -> dict[str, ArraySpec]:
 
 
 def in_their_types(arrays: Mapping[str, AnyArray | None], kinds: Mapping[str, ArraySpec]) -> Arrays:
-    """The arrays that exist, converted to the types in which they are stored."""
+    """The existing arrays, converted to the types in which they are stored."""
     there = {name: array for name, array in arrays.items() if array is not None}
     return {name: np.ascontiguousarray(array, dtype=kinds[name].dtype) for name, array in there.items()}
 
@@ -108,7 +108,7 @@ def packed(arrays: Arrays) -> bytes:
 def unpacked(part: Part) -> Arrays:
     """The inverse of `packed`."""
     if len(part) < 8 or int.from_bytes(part[:8], "little") > _MOST_HEADER:
-        raise ValueError("its arrays are not safetensors, or far too many")
+        raise ValueError("its arrays are not safetensors, or there are too many")
     try:
         return safetensors.numpy.load(bytes(part))
     except safetensors.SafetensorError as error:
@@ -116,7 +116,7 @@ def unpacked(part: Part) -> Arrays:
 
 
 def as_bytes(texts: Sequence[str]) -> Arrays:
-    """Texts as two arrays: their letters one after the other (UTF-8), and where each ends."""
+    """Texts as two arrays: their concatenated characters (UTF-8), and the end of each."""
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
     return {"ids": np.frombuffer(b"".join(encoded), dtype=np.uint8), "ids_ends": ends}
@@ -136,10 +136,10 @@ def as_texts(letters: AnyArray, ends: AnyArray, n: int) -> tuple[str, ...]:
 
 
 def check_arrays(arrays: Arrays, kinds: Mapping[str, ArraySpec], sizes: Mapping[str, int]) -> None:
-    """Raise a ValueError unless exactly the expected arrays are there, of the right type, shape and range."""
+    """Raise a ValueError unless exactly the expected arrays are present, with the right type, shape and range."""
     strange = (set(arrays) ^ set(kinds)) - (OPTIONAL & set(kinds))
     if strange:
-        raise ValueError(f"the arrays {', '.join(sorted(strange))} are missing, or are not known")
+        raise ValueError(f"the arrays {', '.join(sorted(strange))} are missing or unknown")
     for name, array in arrays.items():
         kind = kinds[name]
         lengths = {**sizes, "s": SALT_BYTES, "Q": sizes["P"] + 2, "e": 1}

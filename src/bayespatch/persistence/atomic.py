@@ -1,8 +1,8 @@
 """Atomic replacement of one or several files, and the error that names a file.
 
-A file that is being written lies beside its place under a name that begins with a dot, is readable by its owner alone
-and is locked. When all files of one call are complete and on disk, they are moved into place. What a killed process has
-left is removed by the next one that replaces the same file.
+A file being written is next to its final location, under a name that begins with a dot; it is locked and readable by
+its owner only. When all files of one call are complete and on disk, they are moved into place. Files left behind by a
+killed process are removed by the next one that replaces the same file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import BinaryIO
 
 PRIVATE = 0o600  # files hold patients
 PUBLIC = 0o666
-ANOTHER_COPY = "take another copy of the file, or save the model again"
+ANOTHER_COPY = "use another copy of the file, or save the model again"
 _TEMPORARY_END = re.compile(r"\.[0-9a-f]{16}\.tmp")  # of the name of a file that is not complete
 
 
@@ -31,7 +31,7 @@ class StorageError(ValueError):
 
 
 def refuse(path: object, wrong: str, remedy: str = ANOTHER_COPY) -> StorageError:
-    """The error that names file, fault and remedy."""
+    """An error that names the file, the problem and the remedy."""
     error = StorageError(f"{(str(path) if isinstance(path, os.PathLike) else path)!r}: {wrong}; {remedy}")
     error.wrong = wrong
     return error
@@ -57,12 +57,11 @@ def replacing(path: str | os.PathLike[str], mode: int = PRIVATE) -> Iterator[Bin
 
 @contextmanager
 def replacing_all(paths: Sequence[str | os.PathLike[str]], mode: int = PRIVATE) -> Iterator[list[BinaryIO]]:
-    """Temporary files that replace `paths`, all of them or none, once all are complete and on disk.
+    """Temporary files that replace `paths`, all or none, once all are complete and on disk.
 
     New and unfinished files are readable by their owner only, unless another `mode` is given (less the user's umask); a
-    replaced file keeps its mode. The last path is moved first: the moment when it has its name is the moment when the
-    new state is the valid one. A process that is killed between two moves leaves the others under their temporary names
-    (`unfinished`).
+    replaced file keeps its mode. The last path is moved first: the new state is valid from this moment on. If a process
+    is killed between two moves, the other files keep their temporary names (`unfinished`).
     """
     places = [os.path.realpath(check_path(path)) for path in paths]  # a link stays a link
     if len(set(places)) < len(places):
@@ -149,7 +148,7 @@ def _short(name: str) -> str:
 
 
 def unfinished(place: str | os.PathLike[str]) -> list[str]:
-    """Temporary files beside `place`, left by a killed process or in use by another one."""
+    """Temporary files next to `place`, left by a killed process or in use by another one."""
     folder, name = os.path.split(os.path.realpath(place))
     start = f".{_short(name)}"
     try:
@@ -191,7 +190,7 @@ else:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise a clear error before the work starts if the path cannot be written."""
+    """Raise an error before the work starts if the path is not writable."""
     real = os.path.realpath(check_path(path))
     if os.path.isdir(real):
         raise refuse(path, "is a folder", "pass the name of a file in it")
@@ -204,7 +203,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 
 
 def drop_unfinished(folder: str | os.PathLike[str]) -> None:
-    """Delete unfinished files in a folder to which no other process writes."""
+    """Delete unfinished files in a folder that no other process writes to."""
     for name in os.listdir(folder):
         if name.startswith(".") and _TEMPORARY_END.fullmatch(name[-len(".0123456789abcdef.tmp") :]):
             os.unlink(os.path.join(folder, name))
@@ -224,8 +223,8 @@ def _flush_folder(folder: str) -> None:
 def replacing_folder(path: str | os.PathLike[str]) -> Iterator[str]:
     """A temporary folder, open to its owner only, that is renamed to `path` once it is complete.
 
-    A folder of that name is replaced. A process that is killed leaves its folder beside the place, under a name that
-    begins with a dot and ends with ``.tmp``.
+    A folder of that name is replaced. A killed process leaves its folder next to `path`, under a name that begins with
+    a dot and ends with ``.tmp``.
     """
     place = os.path.realpath(check_path(path))
     new, old = _temporary(place), _temporary(place)

@@ -1,14 +1,14 @@
-"""The folder of a checkpoint: files of arrays, written by one process.
+"""The folder of a checkpoint, with files of arrays written by one process.
 
 ::
 
-    state.bpatch                      what the run is of, how far it has come, the chains and the sums over their draws
-    draws-00000000-00000040.bpatch    draws 0 to 39 of every chain, and so on: written once, never touched again
+    state.bpatch                      identity and progress of the run, the chains and the sums over their draws
+    draws-00000000-00000040.bpatch    draws 0 to 39 of every chain, and so on: written once and never changed
     lock                              held by the process that writes here
 
-Each file (`file_format` says how it is laid out) is complete before it gets its name. Arrays are written as they lie in
-memory, so that no second copy of them is needed. Nothing is executed. A checkpoint is a run in the making, who is whose
-neighbor and how they vote included: it is made for its owner alone, and to be kept like the table itself.
+Each file (in the layout of `file_format`) is complete before it gets its name. Arrays are written directly from memory,
+without a second copy. Nothing is executed. A checkpoint contains the state of a run, including the neighbors of each
+case and their votes. It is readable by its owner only; protect it like the table.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def write_arrays(path: Path, manifest: JSONObject, arrays: Arrays) -> None:
 
 
 def read_arrays(path: Path, holds: str, keys: tuple[str, ...]) -> tuple[JSONObject, Arrays]:
-    """Read manifest and arrays of a file; they are not validated yet."""
+    """Read the manifest and arrays of a file, without validation."""
     manifest, parts = read(path)
     if tuple(manifest) != keys or manifest["holds"] != holds or set(parts) != set(manifest["arrays"]):
         raise ValueError(f"it does not hold {holds}")
@@ -64,7 +64,7 @@ def read_arrays(path: Path, holds: str, keys: tuple[str, ...]) -> tuple[JSONObje
 
 
 def checksum(*arrays: AnyArray) -> str:
-    """One checksum of all arrays' values, types and shapes, so that single values cannot be guessed from it."""
+    """One checksum of all arrays' values, types and shapes, from which individual values cannot be guessed."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(f"{array.dtype.str} {array.shape} ".encode())
@@ -79,13 +79,13 @@ def _bytes_of(array: AnyArray) -> memoryview:
 
 @contextmanager
 def reported(folder: Path, name: str) -> Iterator[None]:
-    """Turn errors about the content into one that names the file and the remedy."""
+    """Convert errors about the content to one that names the file and the remedy."""
     try:
         yield
     except StorageError as error:
         raise refuse(folder, f"{name} {error.wrong}", START_ANEW) from error
     except (ValueError, TypeError, KeyError, IndexError) as error:
-        raise refuse(folder, f"{name} is not what a run has written ({error})", START_ANEW) from error
+        raise refuse(folder, f"{name} was not written by a run ({error})", START_ANEW) from error
 
 
 # The folder
@@ -96,7 +96,7 @@ def check_folder(path: str | os.PathLike[str]) -> Path:
     folder = Path(check_path(path))
     with _usable(path):
         if folder.exists() and not folder.is_dir():
-            raise refuse(path, "is a file", "a checkpoint is a folder: pass the name of one, old or new")
+            raise refuse(path, "is a file", "a checkpoint is a folder: pass the name of an existing or new one")
         if not folder.parent.is_dir():
             raise refuse(path, f"there is no folder {folder.parent}", "create it first, or correct the path")
         strange = [entry.name for entry in folder.iterdir() if not _is_ours(entry.name)] if folder.exists() else []

@@ -1,9 +1,9 @@
-"""Which parts of a fitted model a file may hold without the past cases.
+"""The parts of a fitted model that a file may contain without the past cases.
 
-`Fitted` and `Posterior` say so where their fields are defined, by the metadata `STORED_WITHOUT_CASES`: these fields are
-totals over all rows (importances, constants, calibration, names of columns and classes). Everything else belongs to
-single rows or shows a row's own value, such as an edge of a bin, and is stored with the past cases. A new field is
-therefore private unless it says otherwise.
+`Fitted` and `Posterior` mark these fields with the metadata `STORED_WITHOUT_CASES`: they are totals over all rows
+(importances, constants, calibration, names of columns and classes). Everything else belongs to individual rows or
+reveals a value of a row, such as a bin edge, and is stored with the past cases. A new field is therefore private unless
+marked.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Parts: TypeAlias = JSONObject
 
 
 class Stored(Enum):
-    """Where a part of a model is stored."""
+    """The location of a part of a model."""
 
     ALWAYS = "in every model file"
     WITH_CASES = "with the past cases, in their part or in their file"

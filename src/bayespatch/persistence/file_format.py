@@ -11,9 +11,9 @@ Layout, without gaps and with nothing after the last part::
                the parts, in the order of that list
 
 Every byte is checked when a file is read: the first three fields are compared, the manifest and the parts have
-checksums, and the lengths add up to that of the file. The manifest must be written exactly as this file writes it, so
-that there is one way to say a thing. The same content gives the same bytes. Nothing is executed.
-A checksum finds damage; it is no signature: who can write the file can also write its checksums.
+checksums, and the lengths must add up to the file size. The manifest must be written exactly as in this module, so each
+content has only one representation. The same content gives the same bytes. Nothing is executed. A checksum detects
+damage; it is not a signature: anyone who can write the file can also write its checksums.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Part = bytes | memoryview  # of bytes
 
 
 class File(NamedTuple):
-    """The content of a file: a manifest, ready for JSON, and binary parts by name."""
+    """The content of a file: a JSON-ready manifest, and binary parts by name."""
 
     manifest: JSONObject
     parts: Mapping[str, Part]
@@ -83,7 +83,7 @@ def _head(path: object, file: File) -> bytes:
     except (ValueError, TypeError, RecursionError) as error:
         raise refuse(path, f"the model cannot be written as JSON ({error})", "pass simpler parameters") from error
     if not same:
-        raise refuse(path, "the model is not the same once it is written as JSON", "pass simpler parameters")
+        raise refuse(path, "the model changes when it is written as JSON", "pass simpler parameters")
     return HEADER.pack(MAGIC, FORMAT, len(text), hashlib.sha256(text).digest()) + text
 
 
@@ -154,7 +154,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
             size = os.fstat(file.fileno()).st_size
             if (available := shortage(_TIMES * size)) is not None:
                 wrong = f"is {shown_bytes(size)} large, and {available} of memory are available"
-                raise refuse(path, wrong, "load it on a larger machine, or take another copy of the file")
+                raise refuse(path, wrong, "load it on a larger machine, or use another copy of the file")
             yield file, size
     except MemoryError as error:
         raise refuse(path, "there is not enough memory to read it", "read it on a larger machine") from error
@@ -163,13 +163,13 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
     except PermissionError as error:
         raise refuse(path, "may not be read", "ask its owner for permission") from error
     except OSError as error:
-        raise refuse(path, f"cannot be read ({error})", "correct the path, or take another copy of the file") from error
+        raise refuse(path, f"cannot be read ({error})", "correct the path, or use another copy of the file") from error
 
 
 def _read_manifest(path: object, file: BinaryIO, size: int) -> JSONObject:
     head = file.read(HEADER.size)
     if head[: len(MAGIC)] != MAGIC:
-        raise refuse(path, "is not a bayespatch file", "pass a file that save() has written")
+        raise refuse(path, "is not a bayespatch file", "pass a file written by save()")
     if len(head) < HEADER.size:
         raise refuse(path, "the file is truncated")
     _, version, length, checksum = HEADER.unpack(head)
@@ -226,4 +226,4 @@ def _check_parts(path: object, parts: object, n_left: int) -> None:
     if n_listed > n_left:
         raise refuse(path, f"the file is truncated: {n_listed - n_left} bytes are missing")
     if n_listed < n_left:
-        raise refuse(path, f"{n_left - n_listed} bytes too many follow the last part")
+        raise refuse(path, f"{n_left - n_listed} extra bytes follow the last part")

@@ -1,15 +1,14 @@
-"""Parameters and classes as plain data for JSON, and back, with their types.
+"""Conversion of parameters and classes to JSON and back, with their types.
 
-None, booleans, integers, texts and finite numbers stand for themselves; all else is a dict whose "type" says what it
-is. Rules for what JSON has no word for:
+None, booleans, integers, texts and finite numbers are stored directly; everything else is a dict with a "type". Rules
+for objects without a JSON equivalent:
 
-- NumPy's numbers become Python's; what offers itself as an array (a pandas Index, a polars Series) becomes an array;
-- a function that watches the progress is stored as False, and a random generator as None: a loaded model predicts as
-  before, but a refit gets a new seed;
-- a classifier of the user's own as second opinion is stored as None; what it has learned is stored where it is linear;
-- the folder of a checkpoint and the address of a scheduler are stored as None: they are of the place where the fit was
-  made, and of that fit;
-- anything else is refused.
+- NumPy numbers become Python numbers; array-like objects (a pandas Index, a polars Series) become arrays;
+- a progress function is stored as False, and a random generator as None: a loaded model predicts as before, but a refit
+  gets a new seed;
+- a user's classifier as second opinion is stored as None; if it is linear, its coefficients are stored;
+- the folder of a checkpoint and the address of a scheduler are stored as None, because they belong to one fit on one
+  machine; - anything else is rejected.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ def to_json(value: object) -> JSONValue:
 
 
 def from_json(data: object) -> object:
-    """The inverse of `to_json`; anything that it cannot have written is a ValueError."""
+    """The inverse of `to_json`; any other input is a ValueError."""
     if data is None or type(data) in (bool, int, float, str):
         return data
     if not isinstance(data, dict) or list(data) != ["type", "value"]:
@@ -146,7 +145,7 @@ def array_to_json(array: AnyArray) -> JSONObject:
 
 
 def array_from_json(data: object) -> AnyArray:
-    """The inverse of `array_to_json`; the type must fit the values and not be far wider than these."""
+    """The inverse of `array_to_json`; the type must fit the values without being much wider."""
     if not isinstance(data, dict) or list(data) != ["dtype", "shape", "values"]:
         raise ValueError("the format of an array is invalid")
     name, shape, values = data["dtype"], data["shape"], data["values"]

@@ -1,4 +1,4 @@
-"""Arrays in a safetensors file, read from disk when they are used."""
+"""Arrays in a safetensors file, read from disk on access."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def file_digest(path: str) -> str:
 
 
 def map_arrays(path: str) -> dict[str, AnyArray]:
-    """The arrays of a file by `write_arrays`; any other file is a ValueError or LookupError."""
+    """The arrays of a file written by `write_arrays`; any other file is a ValueError or LookupError."""
     size = os.path.getsize(path)
     with Path(path).open("rb") as file:
         length = int.from_bytes(file.read(8), "little")

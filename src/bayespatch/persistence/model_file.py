@@ -1,17 +1,16 @@
-"""A fitted estimator as a file, and back.
+"""Saving and loading of fitted estimators.
 
-A model file (`file_format` says how it is laid out) has a manifest with the keys of `validation.MANIFEST`, a part
+A model file (in the layout of `file_format`) has a manifest with the keys of `validation.MANIFEST`, a part
 "arrays" (the draws of the importances) and a part "cases": the training table (its codes ``x``, its own ``values``,
-the classes ``y``, of a regressor the ``outcomes``, the names of its rows where they have any) and everything else
-that belongs to single rows or shows their values; `contents` says what. Both are safetensors. The cases are other
-people's data: they can be left out, or stored in a file of their own. The manifest has the checksum of their part in
-any case, so that no other cases can be put in their place. That part has 32 random bytes in it, drawn at the fit:
-without the part its checksum tells nothing.
+the classes ``y``, of a regressor the ``outcomes``, the names of its rows where they have any) and everything else that
+belongs to individual rows or reveals their values, as defined in `contents`. Both are safetensors. The cases are
+sensitive data: they can be omitted, or stored in a separate file. The manifest always has the checksum of their part,
+so they cannot be exchanged. The part contains 32 random bytes, drawn at the fit, so its checksum alone reveals nothing.
 
-Where the past cases are too many for one process (`Fitted.elsewhere`), the part "cases" has the sample of them that the
-model learned from and the digests of the files with all of them, which are in a folder beside it.
+If there are too many past cases for one process (`Fitted.elsewhere`), the part "cases" has the training sample and the
+digests of the files with all past cases, which are in a folder next to the model file.
 
-`save` puts a model through the same `validation` as `load` before it writes a byte: what is written can be read.
+Before writing, `save` applies the same `validation` as `load`, so every saved model can be loaded.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ _WRONG = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeErro
 
 
 class LeftOut:
-    """Takes the place of the past cases in a model that was loaded without them; every use raises an error."""
+    """Placeholder for the past cases in a model loaded without them; every use raises an error."""
 
     def __init__(self, path: str, manifest: JSONObject) -> None:
         self.path, self.manifest = path, manifest  # of the file from which the model was loaded
@@ -66,7 +65,7 @@ class LeftOut:
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise refuse(
             self.path,
-            "the model was loaded without its past cases and cannot predict until it has them",
+            "the model was loaded without its past cases and cannot predict without them",
             "load it together with the file that holds them: load(path, cases=...)",
         )
 
@@ -82,7 +81,7 @@ class LeftOut:
 
 
 class Storable:
-    """Gives an estimator its method `save`."""
+    """Adds the method `save` to an estimator."""
 
     def save(
         self, path: Path, *, with_cases: bool = True, cases_path: Path | None = None, overwrite: bool = False
@@ -98,8 +97,7 @@ class Storable:
         cases_path : path, optional
             A separate file for the past cases; load both with ``load(path, cases=cases_path)``.
         overwrite : bool
-            Whether files that are there are replaced, once the new ones are complete; without it they are a
-            `StorageError`.
+            Whether to replace existing files, once the new ones are complete; otherwise they cause a `StorageError`.
 
         Examples
         --------
@@ -156,7 +154,7 @@ def save(
     elif cases is None:
         raise refuse(
             path,
-            "the model cannot be saved with its past cases, it was loaded without them",
+            "the model cannot be saved with its past cases, because it was loaded without them",
             "load it with load(path, cases=...), or pass with_cases=False",
         )
     elif cases_path is None:
@@ -169,7 +167,7 @@ def save(
 
 
 def parts_folder(path: Path) -> str:
-    """The folder with the files of all past cases, beside the file that has the part "cases"."""
+    """The folder with the files of all past cases, next to the file with the part "cases"."""
     return f"{os.fspath(check_path(path))}.parts"
 
 
@@ -317,7 +315,7 @@ def _trials(tuning: Tuning | None) -> JSONObject | None:
 
 
 def load(path: Path, *, cases: Path | None = None) -> Estimator:
-    """Read a model file. Its content is validated, and nothing in it is executed.
+    """Read a model file. The content is validated, and nothing in it is executed.
 
     Parameters
     ----------
@@ -406,7 +404,7 @@ def read_manifest(path: Path) -> JSONObject:
     Returns
     -------
     dict
-        The keys of `validation.MANIFEST`; of a file with nothing but cases, or of a checkpoint, what it holds.
+        The keys of `validation.MANIFEST`; for a file with cases only, or a checkpoint, its content.
     """
     manifest = read_any_manifest(path)
     if manifest.get("holds") == "model":
@@ -414,7 +412,7 @@ def read_manifest(path: Path) -> JSONObject:
             check_manifest(manifest)
         return manifest
     if not all(isinstance(manifest.get(name), str) for name in ("package", "holds")):
-        raise refuse(path, "the manifest does not say what the file holds")
+        raise refuse(path, "the manifest does not state what the file contains")
     return {name: manifest[name] for name in ("format", "package", "holds", "parts")}
 
 

@@ -1,4 +1,4 @@
-"""The classes that a model file may be loaded as: those that register themselves, and no others."""
+"""The classes that can be loaded from a model file, which register themselves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A second opinion as arrays and JSON, and back; its predictions must be finite for any row."""
+"""Conversion of a second opinion to arrays and JSON and back; its predictions must be finite for any row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _TUPLES = ("knots", "curve_center", "curve_line", "curve_mix", "scores", "levels
 
 
 def opinion_to_arrays(opinion: Opinion | None) -> tuple[Arrays, JSONObject | None]:
-    """Arrays by name, and the rest as JSON; a ValueError if it cannot be stored."""
+    """The arrays by name, and the rest as JSON; a ValueError if it cannot be stored."""
     if opinion is None:
         return {}, None
     arrays, numbers = opinion.to_arrays()
@@ -44,10 +44,10 @@ def opinion_from_arrays(
     """The inverse of `opinion_to_arrays`; anything else raises a ValueError."""
     if stored is None:
         if arrays:
-            raise ValueError("there are arrays of a second opinion, and there is none")
+            raise ValueError("there are arrays of a second opinion, but no second opinion")
         return None
     if not isinstance(stored, dict) or tuple(stored) != ("kind", "numbers") or stored["kind"] not in _CLASSES:
-        raise ValueError("the second opinion is not one that is known")
+        raise ValueError("the second opinion is of an unknown kind")
     if stored["kind"] not in _OF_ESTIMATOR.get(estimator, ("AdditiveScore", "LinearOpinion")):
         raise ValueError(f"a second opinion of the kind {stored['kind']} does not fit the outcome")
     is_class, regressor = estimator == "PatchworkClassifier", estimator == "PatchworkRegressor"
@@ -64,7 +64,7 @@ def opinion_from_arrays(
         raise ValueError("the second opinion and the table have different numbers of rows or classes")
     if isinstance(opinion, LinearOpinion):
         if len(opinion.coef) != sizes["P"] or not (opinion.names is None or set(opinion.names) <= set(schema.names)):
-            raise ValueError("the second opinion is of other columns than the table")
+            raise ValueError("the second opinion has different columns than the table")
     else:
         if not isinstance(opinion, CoxScore):
             _check_numbers(stored["numbers"], opinion)
@@ -89,7 +89,7 @@ def _check_numbers(stored: JSONMapping, opinion: AdditiveScore | AdditiveMean) -
 
 def _check_design(design: Design, schema: Schema) -> None:
     if len(design.terms) != len(schema.columns) or not 1 <= design.least_known <= len(schema.columns):
-        raise ValueError("the second opinion is of other columns than the table")
+        raise ValueError("the second opinion has different columns than the table")
     for term, column in zip(design.terms, schema.columns, strict=True):
         if not _fits(term, column):
             raise ValueError(f"the terms of column {column.name!r} in the second opinion contradict each other")

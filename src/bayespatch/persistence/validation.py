@@ -1,7 +1,7 @@
-"""Validation of a model file before it is loaded; any contradiction in it is a ValueError.
+"""Validation of a model file before it is loaded; inconsistent content is a ValueError.
 
 Written by hand, not with pydantic or msgspec: nearly all checks compare parts of the file with one another, or are
-the checks that `fit` applies to the same arguments.
+those that `fit` applies to the same arguments.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ _FARTHEST = 1e6  # from 0, of the numbers of a calibration
 
 
 def check_manifest(manifest: JSONMapping) -> Parts:
-    """The fields of `Fitted` that a manifest alone describes; any contradiction in it is a ValueError."""
+    """The fields of `Fitted` that the manifest describes; inconsistent content is a ValueError."""
     if tuple(manifest) != MANIFEST or manifest["holds"] != "model":
         raise ValueError("its keys are not those of a model")
     check_choice("estimator", manifest["estimator"], ESTIMATORS)
@@ -177,7 +177,7 @@ def validated(manifest: JSONMapping, arrays: Arrays, past: Arrays | None) -> Par
     """The fields of `Fitted` that manifest and arrays describe; any contradiction among them is a ValueError.
 
     Without the past cases, those that are kept beside them are not among them. Fields of the posterior and of the
-    leave-one-out votes have the names that `contents` gives them.
+    leave-one-out votes have the names defined in `contents`.
     """
     fitted = check_manifest(manifest)
     sizes, estimator = manifest["sizes"], manifest["estimator"]
@@ -186,9 +186,9 @@ def validated(manifest: JSONMapping, arrays: Arrays, past: Arrays | None) -> Par
         raise ValueError("the number of steps of the importances differs from the manifest")
     closed = "posterior.log_weights" in arrays
     if ("posterior.efficiency" in arrays) != closed:
-        raise ValueError("the efficiency of the approximation belongs to closed-form votes, and to these alone")
+        raise ValueError("closed-form votes, and only these, have an efficiency of the approximation")
     if closed != ("posterior.compares_missing" in arrays):
-        raise ValueError("closed-form votes need both the weights of the comparisons and what these compare")
+        raise ValueError("closed-form votes need both the weights of the comparisons and the comparisons")
     if closed != (sizes["K"] > 0) or (sizes["A"], sizes["B"]) != ((0, 0) if closed else (sizes["N"], sizes["S"])):
         raise ValueError("neighbors were either sampled for all cases and parents, or votes are in closed form")
     fitted |= arrays
@@ -203,7 +203,7 @@ def _beside_cases(
     """The fields that are stored with the past cases."""
     metadata = load_json(past.pop("metadata").tobytes())
     if not isinstance(metadata, dict) or tuple(metadata) != CASES_METADATA:
-        raise ValueError("the metadata beside the past cases has unexpected or missing keys")
+        raise ValueError("the metadata of the past cases has unexpected or missing keys")
     ids = as_texts(past.pop("ids"), past.pop("ids_ends"), sizes["n"]) if "ids" in past else None
     opinion = {name: past.pop(name) for name in list(past) if name.startswith(START)}
     follow_up = _follow_up(metadata["follow_up"], past.pop("follow_up", None), sizes["n"])
@@ -239,7 +239,7 @@ def _beside_cases(
     if sizes["K"] not in (0, n_comparisons):
         raise ValueError("the weights do not match the comparisons of the columns")
     if (metadata["times"] is None) != (estimator != "PatchworkSurvival"):
-        raise ValueError("a survival model needs intervals of time, and no other model has them")
+        raise ValueError("survival models, and only these, have time intervals")
     if estimator == "PatchworkSurvival":
         parts |= _times(metadata["times"], past)
     if estimator == "PatchworkRegressor":

@@ -1,5 +1,5 @@
-"""From arrays to a posterior: chains of an engine's sweeps, their checkpoints, their diagnostics, and what they leave.
+"""Sampling of a posterior: the chains of an engine, their checkpoints, diagnostics and results.
 
-``sampler`` has `sample` itself, ``chains`` the loop, ``checkpoint`` what survives a kill, ``memory`` what a run will
-need, ``posterior`` the result, ``diagnostics`` whether to trust it, ``metropolis`` the sampler of the importances.
+``sampler`` has `sample`, ``chains`` the main loop, ``checkpoint`` makes runs restartable, ``memory_needed`` estimates
+memory, ``posterior`` has the result, ``diagnostics`` checks convergence, and ``metropolis`` samples the importances.
 """

@@ -1,7 +1,7 @@
-"""Several chains in step: warm-up, thinning, progress and interruption.
+"""Running several chains in step: warm-up, thinning, progress and interruption.
 
-An engine knows how to sweep one chain; this module decides which chain is swept when, and what is kept. Chains
-advance in step, a short block of draws at a time, so that an interrupted run has equally many draws of each chain.
+An engine sweeps one chain; this module decides which chain is swept when, and which draws are kept. Chains advance in
+step, by a short block of draws at a time, so an interrupted run has equally many draws from each chain.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Keeper(Protocol):
     """Writes a run down. The chains pause while one of these is called."""
 
     def meet(self, run: Run) -> None:
-        """The chains have met and will go on: the time to write, if it is due."""
+        """Called when all chains have reached the same draw: write a checkpoint if it is due."""
 
     def end(self, run: Run) -> None:
         """The chains have finished, or were interrupted."""
@@ -40,8 +40,8 @@ class Keeper(Protocol):
 class Run:
     """All chains of one run and their results.
 
-    A chain is advanced by one thread at a time and writes to its own slots. Only the sums over z and w are shared:
-    they count draws, so they come out the same in whatever order the chains add to them.
+    Each chain is advanced by one thread at a time and writes to its own slots. Only the sums over z and w are shared:
+    they count draws, so the order in which chains add to them does not matter.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Run:
         return {name: array for name, array in kept.items() if array is not None}
 
     def run(self, n_at_once: int, meter: Meter, keeper: Keeper | None = None) -> None:
-        """Advance all chains to the end, or until interrupted. No thread outlives this call."""
+        """Advance all chains to the end, or until interrupted. All threads end before this call returns."""
         settings = self.settings
         pool = ThreadPoolExecutor(n_at_once, thread_name_prefix="bayespatch")
         try:
@@ -116,7 +116,7 @@ class Run:
             raise KeyboardInterrupt("interrupted before the first draw of each chain was finished")
 
     def halt(self) -> None:
-        """Stop as soon as all chains have equally many draws: those that are behind catch up, the others stop now."""
+        """Stop as soon as all chains have equally many draws: chains that are behind catch up, the others stop now."""
         with self._lock:
             self.halted = True
             self.goal = max(self.n_kept)
@@ -132,7 +132,7 @@ class Run:
         self.goal = 0
 
     def posterior(self, n_threads: int) -> Posterior:
-        """The kept draws, cut to the number that every chain has."""
+        """The kept draws, truncated to the number that every chain has."""
         n_draws, n_summed = min(self.n_kept), sum(self.n_kept)
         self.z_sum /= n_summed
         if self.w_sum is not None:

@@ -1,11 +1,11 @@
-"""Checkpoints: a run written down every so often, so that it survives being killed at any moment.
+"""Checkpoints: a run is saved regularly, so it can continue after it is killed at any moment.
 
-Here is what is written when, and how a run goes on from it; `persistence.checkpoint_folder` is the folder. Draws are
-named by the state only after their file is complete: at every moment the state that is there, with the draws that it
-names, is one at which the chains stood still. What is read is held against what this run expects, type and shape.
+This module decides what is written when, and how a run continues; `persistence.checkpoint_folder` manages the folder.
+The state refers to draws only after their file is complete, so at any moment the stored state and its draws are
+consistent. Types and shapes are checked when they are read.
 
-Writing costs one state, 4*N*S bytes and the neighbors of each chain, and the draws since the last time. However long
-that takes, chains run at least `SHARE` times as long before it is done again.
+Writing costs one state, 4*N*S bytes and the neighbors of each chain, and the draws since the last time. Chains run at
+least `SHARE` times as long as this takes before the next checkpoint.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def describe(
 ) -> JSONObject:
     """All arguments that determine the draws of a run, by name; arrays as one checksum.
 
-    Not among it is `draws`: a run of more draws begins with those of a shorter one.
+    `draws` is not included: a longer run begins with the draws of a shorter one.
     """
     run_of: JSONObject = {"bayespatch": __version__}
     run_of["the code of the engines"] = digest_of_engine(settings.engine)
@@ -124,7 +124,7 @@ class Checkpoint:
     # Writing
 
     def meet(self, run: Run) -> None:
-        """Write the run down, if it is time."""
+        """Save the run if it is due."""
         if time.perf_counter() >= self.next:
             self._try_to_save(run)
 
@@ -140,7 +140,7 @@ class Checkpoint:
             self.next = time.perf_counter() + max(self.every, LATER)
             if not self.warned:
                 self.warned = True
-                warnings.warn(f"the run goes on without a new checkpoint: {error}", CheckpointWarning, stacklevel=2)
+                warnings.warn(f"the run continues without a new checkpoint: {error}", CheckpointWarning, stacklevel=2)
 
     def _save(self, run: Run) -> None:
         """Write the new draws, then the state that names them."""
@@ -166,7 +166,7 @@ class Checkpoint:
     # Reading
 
     def resume(self, run: Run) -> None:
-        """Put a new run where the checkpoint left off; does nothing if there is none yet."""
+        """Restore a run from the checkpoint; does nothing if there is none yet."""
         if (self.folder / STATE).exists():
             with reported(self.folder, STATE):
                 manifest, arrays = read_arrays(self.folder / STATE, "checkpoint", _STATE_KEYS)
@@ -208,7 +208,7 @@ class Checkpoint:
         written = [[int(first), int(last)] for first, last in manifest["draws"]]
         edges = [0, *(edge for pair in written for edge in pair), n_kept]
         if len(run.n_swept) != settings.chains or edges[::2] != edges[1::2] or edges != sorted(edges):
-            raise ValueError("the draws that it names are not those that it counts")
+            raise ValueError("its draws do not match its count")
         # A chain may have been stopped between two draws, and in the warm-up anywhere.
         least = settings.warmup + n_kept * settings.thin if n_kept else 0
         if not all(least <= n <= settings.warmup + (n_kept + 1) * settings.thin for n in run.n_swept):

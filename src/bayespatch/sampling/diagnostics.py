@@ -1,7 +1,7 @@
-"""Have the chains mixed? Rank-normalised split R-hat and effective sample sizes, computed by arviz-stats.
+"""Have the chains mixed? Rank-normalized split R-hat and effective sample sizes, computed by arviz-stats.
 
-The quantities watched are the importance of each feature, log_joint and the mean number of neighbors: a single z or w
-is often constant over a whole chain, and then its R-hat says nothing.
+The monitored quantities are the importance of each feature, log_joint and the mean number of neighbors: a single z or w
+is often constant over a whole chain, and then its R-hat is meaningless.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _MOST_NAMED = 5  # quantities that a warning names
 
 
 class MixingWarning(UserWarning):
-    """The chains have not mixed, or are too short, for a quantity to be trusted."""
+    """The chains have not mixed, or are too short, for a reliable result."""
 
 
 @dataclass(frozen=True, eq=False)
 class Diagnostics:
-    """A table with one row per quantity; prints as text, shows as HTML in a notebook.
+    """A table with one row per quantity, displayed as text or, in a notebook, as HTML.
 
     A quantity that is the same in every draw has R-hat and ESS nan.
 
@@ -47,13 +47,13 @@ class Diagnostics:
     mean, sd, mcse : array of shape (K,)
         Posterior mean and standard deviation, and the Monte Carlo standard error of the mean.
     ess_bulk, ess_tail : array of shape (K,)
-        Effective sample size for the centre and for the 5 % and 95 % quantiles, all chains together.
+        Effective sample size for the center and for the 5 % and 95 % quantiles, over all chains.
     rhat : array of shape (K,)
-        Rank-normalised split R-hat; nan if there is only one chain.
+        Rank-normalized split R-hat; nan if there is only one chain.
     n_chains, n_draws : int
         Chains, and draws in each.
     efficiency : float or None
-        If draws come from a normal approximation, and so cannot fail to mix: the effective share of draws that are
+        For independent draws from a normal approximation: the effective share of draws that are
         reweighted to the exact posterior. None for sampled chains, and for large tables, where it is not checked.
     """
 
@@ -70,7 +70,7 @@ class Diagnostics:
 
     @property
     def constant(self) -> NDArray[np.bool_]:
-        """Whether each quantity is the same in every draw and therefore not judged, (K,)."""
+        """Whether each quantity is the same in every draw and therefore not diagnosed, (K,)."""
         return self.sd == 0
 
     @property
@@ -85,7 +85,7 @@ class Diagnostics:
 
     @property
     def poor(self) -> NDArray[np.bool_]:
-        """Whether each quantity has R-hat above 1.01, an ESS below 100 per chain, or cannot be judged, (K,)."""
+        """Whether each quantity has R-hat above 1.01, an ESS below 100 per chain, or cannot be diagnosed, (K,)."""
         mixed = self.ess >= self.min_ess
         if self.n_chains > 1:
             mixed &= self.rhat <= MAX_RHAT
@@ -98,7 +98,7 @@ class Diagnostics:
 
     @property
     def is_rough(self) -> bool:
-        """Whether draws come from an approximation that is far from the exact posterior."""
+        """Whether draws come from an inaccurate approximation of the posterior."""
         return self.efficiency is not None and not self.efficiency >= MIN_EFFICIENCY
 
     @property
@@ -136,7 +136,7 @@ class Diagnostics:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes that complete the numbers."""
+        """Notes below the table."""
         remarks = []
         if self.efficiency is not None:
             share = f"{self.efficiency:.0%}"
@@ -147,7 +147,7 @@ class Diagnostics:
             remarks.append("R-hat compares chains and there is only one.")
         if self.constant.any():
             fixed = [name for name, same in zip(self.names, self.constant, strict=True) if same]
-            remarks.append(f"The same in every draw, and so not judged: {_some(fixed)}.")
+            remarks.append(f"The same in every draw, so not diagnosed: {_some(fixed)}.")
         return tuple(remarks)
 
     def warning(self) -> str | None:
@@ -162,8 +162,8 @@ class Diagnostics:
             )
         if self.n_draws < MIN_DRAWS:
             return (
-                f"draws={self.n_draws} per chain are too few to tell whether the chains have mixed; pass draws of at "
-                f"least {MIN_DRAWS}, better {MIN_ESS_PER_CHAIN} or more"
+                f"draws={self.n_draws} per chain are too few to tell whether the chains have mixed; pass at least "
+                f"{MIN_DRAWS}, preferably {MIN_ESS_PER_CHAIN} or more"
             )
         n_poor = int(self.poor.sum())
         rows = self.worst(min(n_poor, _MOST_NAMED))
@@ -227,9 +227,7 @@ def diagnose(names: Sequence[str], draws: ArrayLike) -> Diagnostics:
 
     Parameters
     ----------
-    names : K str
-        What the quantities are called.
-    draws : array of shape (chains, draws, K)
+    names : K str Names of the quantities. draws : array of shape (chains, draws, K)
         Their values.
 
     Returns
@@ -276,13 +274,15 @@ def _some(names: Sequence[str]) -> str:
 
 
 def diagnose_steps(steps: NDArray[np.float64]) -> Diagnostics:
-    """Have the chains mixed? Of steps (C, T, P + 2): each q_j, the slope (its logarithm is given), the log density."""
+    """Have the chains mixed? Diagnose steps (C, T, P + 2): each q_j, the slope (passed as its logarithm), the "
+    "log density.
+    """
     names = [*(f"q[{j}]" for j in range(steps.shape[2] - 2)), "slope", "log_density"]
     return diagnose(names, _watched(steps))
 
 
 def steps_converged(steps: NDArray[np.float64]) -> bool:
-    """Whether `diagnose_steps` finds every quantity converged: the last first, and none after one that has not."""
+    """Whether `diagnose_steps` finds every quantity converged; checks the last first and stops at the first failure."""
     watched = _watched(steps)
     return all(diagnose([""], watched[:, :, [k]]).converged for k in reversed(range(watched.shape[2])))
 

@@ -1,4 +1,4 @@
-"""How much memory a run will need, and the refusal of one that does not fit before it begins."""
+"""The memory that a run needs, and the check that it is available before the run begins."""
 
 from __future__ import annotations
 
@@ -53,13 +53,12 @@ def bytes_needed(
     sizes : ProblemSizes
         N, S, P and M.
     model, settings
-        What is sampled, and how.
-    engine : type
+        The model and the settings of the run. engine : type
         The engine's class, which states the memory per chain.
     n_threads : int
         Threads in all.
     keep_w, keep_votes, checkpoint : bool
-        Whether these are asked for.
+        Whether these are requested.
 
     Returns
     -------
@@ -86,7 +85,7 @@ def bytes_needed(
 
 
 def check_memory(need: Need, settings: SamplingSettings, *, keep_w: bool, keep_votes: bool) -> None:
-    """Refuse a run that would not fit into the memory that is available."""
+    """Reject a run that does not fit into the available memory."""
     if (available := shortage(need.total)) is None:
         return
     remedies = [

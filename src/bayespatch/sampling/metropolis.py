@@ -1,13 +1,13 @@
-"""Metropolis sampling of a smooth density of a few dozen numbers that looks roughly normal around one mode.
+"""Metropolis sampling of a smooth density in a few dozen dimensions that is approximately normal around one mode.
 
 A step has two parts, each of which leaves the density invariant:
 
-- a *local* move: a few leapfrog steps of Hamiltonian dynamics (Neal, 2011), their size adapted during warm-up alone,
-  and up to a third smaller at random, so that no path comes back to where it began time and again;
-- *independent* proposals from a multivariate t around the mode (Tierney, 1994). They forget where the chain was; the
-  local move leads out of places that they seldom propose.
+- a *local* move: a few leapfrog steps of Hamiltonian dynamics (Neal, 2011), with a step size adapted during warm-up
+  only and reduced at random by up to a third, so that paths do not repeatedly return to their start;
+- *independent* proposals from a multivariate t around the mode (Tierney, 1994). They do not depend on the current
+  position; the local move leaves regions that they rarely propose.
 
-Positions are measured in units of the density's own shape at the mode, a factor of the inverse of the negative Hessian.
+Positions are scaled by the shape of the density at the mode, a factor of the inverse of the negative Hessian.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LogDensity(Protocol):
 
 
 class Shape(NamedTuple):
-    """The mode of a density, and its shape there."""
+    """The mode of a density, and the shape at the mode."""
 
     mode: Array  # (K,)
     log_density: float
@@ -47,7 +47,7 @@ class Shape(NamedTuple):
 
 
 def find_shape(log_density: LogDensity, start: Array) -> Shape:
-    """The mode that is reached from `start`, and the shape of the density there.
+    """Find the mode from `start`, and the shape of the density there.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def find_shape(log_density: LogDensity, start: Array) -> Shape:
 
 
 class Chain:
-    """One chain, from a draw of the t around the mode.
+    """One chain, started from a draw of the t distribution around the mode.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What sampling leaves behind: draws of the importances, the neighbors, their votes, and how far to trust it all."""
+"""The result of sampling: draws of the importances, neighbors, their votes, and diagnostics."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Timing(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """Warm-up and sampling together."""
+        """Time for warm-up and sampling."""
         return self.seconds_warmup + self.seconds_sampling
 
 
@@ -59,8 +59,8 @@ class PredictiveDraws:
     given : array of shape (C, W + T, P)
         q for each sweep of the chains that follow: W of warm-up, T after it.
     steps : array of shape (C, k * T, P + 2)
-        Every position after warm-up, k for each draw that is kept: q, log slope, log density. What diagnostics
-        look at (`diagnose_steps`).
+        Every position after warm-up, k for each kept draw: q, log slope, log density. Used for diagnostics
+        (`diagnose_steps`).
     n_cases, n_parents : int
         Number of predicted past cases, and of parents.
     """
@@ -80,7 +80,7 @@ class Posterior:
     q : array of shape (chains, draws, P)
         Importance of each feature.
     q_tilde : array of shape (chains, draws, S, P), float32
-        Importance of each feature of each parent. Rounded for storage: a value within 3e-8 of 1 reads as 1.
+        Importance of each feature of each parent. Rounded for storage: values within 3e-8 of 1 become 1.
     z_mean : array of shape (N, S), float32
         P(z_ib = 1 | data): the probability that parent b is a neighbor of case i.
     votes_mean : array of shape (N, M)
@@ -95,10 +95,9 @@ class Posterior:
         The votes of each draw; only with ``sample(..., keep_votes=True)``.
     steps : array of shape (chains, steps, P + 2), or None
         If q has a separate posterior, from prediction (`importances`): q, log slope and log density
-        after every step of its chains, of which `q` has every k-th. None if q was sampled with all else.
-    log_weights : array of shape (chains, draws, K), or None
-        With closed-form votes: log weight of each comparison (`bayespatch.retrieval`). No neighbors are sampled then,
-        and N and S are 0 in the arrays above.
+        after every step of its chains, of which `q` has every k-th. None if q was sampled jointly with everything else.
+        log_weights : array of shape (chains, draws, K), or None With closed-form votes: log weight of each comparison
+        (`bayespatch.retrieval`). No neighbors are sampled then, and N and S are 0 in the arrays above.
     compares_missing : bool array of shape (P,), or None
         Features with a comparison for missing values.
     efficiency : array of shape (1,), or None
@@ -260,10 +259,10 @@ class Posterior:
         return np.fmax.reduce(rhat, axis=1)
 
     def last_draws(self, parents: NDArray[np.int64], others: NDArray[np.int64]) -> Posterior:
-        """The last draw of each chain, for chains with other parents to begin with.
+        """The last draw of each chain, as the start of chains with other parents.
 
-        Of the `others`, those among the parents of this run (both in its order, identified by numbers) keep their
-        q_tilde; new ones get q instead. Only q and q_tilde of the result belong together.
+        Those of the `others` that are parents of this run (both in order, identified by numbers) keep their q_tilde;
+        new ones get q instead. Only q and q_tilde of the result belong together.
 
         Examples
         --------
@@ -289,8 +288,8 @@ class Posterior:
         -------
         arviz.InferenceData or xarray.DataTree
             InferenceData with ArviZ before 1.0, otherwise a DataTree.
-            Groups ``posterior`` (q, q_tilde, n_neighbors, votes where kept), ``sample_stats`` (lp, which is log_joint)
-            and ``means`` (z_mean, votes_mean, w_mean where kept), with the dimensions chain, draw, feature, parent,
+            Groups ``posterior`` (q, q_tilde, n_neighbors, votes if kept), ``sample_stats`` (lp, which is log_joint)
+            and ``means`` (z_mean, votes_mean, w_mean if kept), with the dimensions chain, draw, feature, parent,
             case and class.
 
         Examples
@@ -345,7 +344,7 @@ class Posterior:
                 f"Posterior of Model {self.model.kind} with closed-form votes: {self.n_chains} chains x {self.n_draws} "
                 f"draws of {n_features} importances, seed {run.seed}, {self.timing.seconds:.1f} s"
             )
-        short = f" (interrupted: {run.draws} were asked for)" if self.interrupted else ""
+        short = f" (interrupted: {run.draws} were requested)" if self.interrupted else ""
         return (
             f"Posterior of Model {self.model.kind}, {self.model.likelihood} likelihood: "
             f"{self.n_chains} chains x {self.n_draws} draws{short}\n"

@@ -1,4 +1,4 @@
-"""Sampling: arrays in, a `Posterior` out. What may go wrong is refused before the work begins."""
+"""Sampling from arrays; the result is a `Posterior`. Invalid input is rejected before the work begins."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bayespatch.validation import check_chain_lengths, check_count, check_data, 
 
 
 def chosen_engine(name: str, data: Data) -> str:
-    """The engine that is meant: "auto" is a GPU if present and if the data are large enough."""
+    """The requested engine: "auto" is a GPU if present and if the data are large enough."""
     if check_engine(name, "auto") != "auto":
         return name
     return fastest_engine(len(data.x), *data.x_parents.shape)
@@ -58,10 +58,10 @@ def sample(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = 30.0,
 ) -> Posterior:
-    """Sample which parents are the neighbors of each case, and which features matter.
+    """Sample the neighbors of each case, and the features that matter.
 
-    Ctrl-C ends the run early and returns the draws finished so far, equally many of each chain, with a warning; pressed
-    again, or before the first draw, it raises KeyboardInterrupt.
+    Ctrl-C ends the run early and returns the draws finished so far, equally many from each chain, with a warning;
+    pressed again, or before the first draw, it raises KeyboardInterrupt.
 
     Parameters
     ----------
@@ -78,27 +78,28 @@ def sample(
     model : {"I", "II", "III"}
         Influence of a neighbor on a case: equal, by the number of features that matter, or separate for each neighbor.
     likelihood : {"exact", "paper"}
-        g / sum g, or (g + 1) / (sum g + 1) as the paper prints it.
+        g / sum g, or (g + 1) / (sum g + 1) as printed in the paper.
     supervised : bool
-        False hides the classes of all cases.
+        If False, the classes of all cases are hidden.
     exclude_self : bool
         True if x and x_parents are the same rows: case i is never its own neighbor.
     windows : sequence of length P, optional
         r_j: values agree where they differ by at most r_j; 0 (the default) for codes of categories. Where r_j > 0,
         V_j is range_j / (2 r_j).
     missing : {"error", "ignore"}
-        Refuse NaN, or leave missing values out of the comparison.
+        Reject NaN, or do not compare missing values.
     engine : str
-        "cpu"; "cuda" for an NVIDIA GPU; "auto" for the faster of the two here; or "paper" for the paper's own sampler
+        "cpu"; "cuda" for an NVIDIA GPU; "auto" for the faster of the two; or "paper" for the paper's own sampler
         (slow).
     chains, draws, warmup, thin : int
-        Chains; draws kept of each; sweeps before the first draw, in which step sizes adapt; sweeps per draw.
+        Number of chains; draws kept per chain; sweeps before the first draw, during which step sizes are adapted;
+        sweeps per draw.
     seed : int
         The same seed gives the same draws, on any number of threads.
     n_threads : int, optional
         Threads to use; None takes all cores that this process may use.
     progress : bool or callable
-        True shows a bar on stderr; a callable gets (sweeps done, sweeps in all, phase).
+        True shows a bar on stderr; a callable gets (sweeps done, total sweeps, phase).
     keep_w : bool
         Also keep `w_mean` (4*N*S*P bytes).
     keep_votes : bool
@@ -107,13 +108,13 @@ def sample(
         An earlier run on the same features whose parents are the first of these: chains begin with the importances of
         its last draws instead of draws from the prior, which shortens the warm-up.
     checkpoint : path, optional
-        A folder in which the state of the run is saved. If it contains a run, that run continues: after a kill, the
-        same call gives the same draws as without interruption. A finished run is returned at once; with more `draws` it
-        is extended. Delete the folder when you no longer need it. A folder with a run on other data, or with other
-        arguments, is refused.
+        A folder in which the state of the run is saved. If it contains a run, that run continues: after an
+        interruption, the same call gives the same draws as an uninterrupted run. A finished run is returned at once;
+        with more `draws` it is extended. Delete the folder when you no longer need it. A folder with a run on other
+        data, or with other arguments, is rejected.
     checkpoint_every : float
         Seconds between checkpoints. A checkpoint takes 4*N*S bytes, the neighbors of each chain and the draws since the
-        last one. If writing is slow, checkpoints are less frequent, so that they take at most a twentieth of the time.
+        last one. If writing is slow, checkpoints are less frequent, so that they take at most 5% of the time.
 
     Returns
     -------
@@ -201,9 +202,10 @@ def run_chains(
     checkpoint_every: float = 30.0,
     feature_names: Sequence[str] = (),
 ) -> Posterior:
-    """`sample` after data, model and settings have been checked; see there.
+    """The part of `sample` after data, model and settings have been checked.
 
-    `predictive`: draws of q from its own posterior, given which all else is sampled. `feature_names`: for warnings.
+    `predictive`: draws of q from its separate posterior, given which everything else is sampled. `feature_names`: for
+    warnings.
     """
     keep_w, keep_votes = check_flag("keep_w", keep_w), check_flag("keep_votes", keep_votes)
     threads = cpu_count() if n_threads is None else check_count("n_threads", n_threads, at_least=1)
@@ -230,7 +232,7 @@ def run_chains(
     posterior = run.posterior(n_threads=threads)
     del run, engines  # their memory is not needed any more
     if posterior.interrupted:
-        more = "" if checkpoint is None else f"; the same call goes on from checkpoint={os.fspath(checkpoint)!r}"
+        more = "" if checkpoint is None else f"; the same call continues from checkpoint={os.fspath(checkpoint)!r}"
         warnings.warn(
             f"interrupted: {posterior.n_draws} of {settings.draws} draws are kept of each chain{more}",
             UserWarning,
@@ -251,7 +253,7 @@ def check_size(
     keep_votes: bool = False,
     checkpoint: bool = False,
 ) -> None:
-    """Refuse, before any work, a run that does not fit into memory."""
+    """Reject a run that does not fit into memory, before any work."""
     sizes = ProblemSizes(len(data.x), len(data.x_parents), data.x.shape[1], data.n_classes)
     need = bytes_needed(
         sizes,
@@ -272,6 +274,6 @@ def _checked_beginning(begin: Posterior | None, data: Data) -> Posterior | None:
         if n_features != data.x.shape[1] or n_parents > len(data.x_parents):
             raise ValueError(
                 f"begin has {n_parents} parents and {n_features} features, x_parents has shape {data.x_parents.shape}; "
-                f"pass a run on the same features whose parents are the first of these, or leave begin out"
+                f"pass a run on the same features whose parents are the first of these, or omit begin"
             )
     return begin

@@ -1,8 +1,8 @@
-"""Where a table comes from: a file of delimited text, Parquet or Arrow, or the answer of a database.
+"""Reading of tables from delimited text, Parquet and Arrow files, and databases.
 
-``delimited`` reads text, ``columnar`` Parquet and Arrow, ``database`` asks SQLite, PostgreSQL or DuckDB, ``frame`` says
-what a table must be whatever it came from, ``roles`` which column is what. Everything becomes a pandas data frame;
-``parts`` reads a table that lies in many Parquet files, one after the other or on Dask workers.
+``delimited`` reads text, ``columnar`` Parquet and Arrow, ``database`` queries SQLite, PostgreSQL or DuckDB, ``frame``
+checks tables from any source, and ``roles`` assigns roles to columns. All tables become pandas data frames; ``parts``
+reads a table in many Parquet files, one after the other or on Dask workers.
 """
 
 from bayespatch.source.read import read

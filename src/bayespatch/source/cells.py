@@ -23,7 +23,7 @@ def is_formula(text: str) -> bool:
 
 
 def plain_cell(value: object) -> object:
-    """A value as a cell in which nothing runs: a formula begins with an apostrophe, a missing value is empty.
+    """A value as a safe cell: a formula is prefixed with an apostrophe, a missing value is empty.
 
     Examples
     --------

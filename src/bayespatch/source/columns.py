@@ -1,4 +1,4 @@
-"""What to know about a table before a fit: identifiers, leaks, constants, copies, and rows that repeat others."""
+"""Checks of a table before a fit: identifiers, leaks, constant columns, copies, and repeated rows."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Found(NamedTuple):
     unique : list of str
         Text columns that hardly any two cases share.
     leaks : dict of str to float
-        Column -> share of the cases whose outcome it predicts alone.
+        Column -> share of the cases whose outcome it predicts on its own.
     constant : dict of str to str
         Column -> its only value.
     copies : dict of str to str
@@ -88,9 +88,10 @@ def notice(X: DataFrame, y: Series | None = None) -> Found:
 
 
 def repeated_rows(X: DataFrame) -> tuple[NDArray[np.int64], ...]:
-    """Groups of rows that are equal or nearly equal, beyond chance; see `bayespatch.duplicates.duplicate_groups`.
+    """Groups of rows that are equal or nearly equal more often than chance explains; see
+    `bayespatch.duplicates.duplicate_groups`.
 
-    Leave the outcome and identifiers out of the table.
+    Omit the outcome and identifiers from the table.
 
     Examples
     --------

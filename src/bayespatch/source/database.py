@@ -1,8 +1,8 @@
-"""The answer of a database to a query: SQLite, PostgreSQL or DuckDB through their usual drivers, only ever reading.
+"""Queries of databases: SQLite, PostgreSQL or DuckDB with their usual drivers, read-only.
 
-One SELECT, and nothing else, is what a query can be: each database is asked in the way in which it can do no other
-thing. What a role may do in PostgreSQL by calling functions is for its administrator to say.
-A URL is taken apart and never searched for passwords: what is shown of it is put together from the parts that are none.
+A query must be a single SELECT, and each database is opened in a way that allows nothing else. In PostgreSQL, the
+administrator decides which functions a role may call. URLs are parsed, and messages show only the parts that cannot
+contain a password.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Dates as what matters about them: the years or days between two of them.
+"""Conversion of dates to years or days between two dates.
 
-An interval is a column of its own that says in its name how it came about, such as ``years from born to admitted``, so
-that a model which has learned it can make it again from the dates of new cases.
+An interval is a separate column whose name describes its computation, such as ``years from born to admitted``, so a
+model can compute it again from the dates of new cases.
 """
 
 from __future__ import annotations
@@ -56,12 +56,12 @@ class Interval(NamedTuple):
 
     @classmethod
     def named(cls, name: str) -> Interval | None:
-        """The interval of this name, if it is the name of one."""
+        """The interval with this name; None for other names."""
         found = _NAME.fullmatch(name)
         return None if found is None else cls("years" if found[1] == "years" else "days", found[2], found[3])
 
     def columns(self, frame: DataFrame) -> list[str]:
-        """The columns of dates that it needs and the table does not have."""
+        """The required date columns that the table does not have."""
         ends = [] if self._fixed_end() is not None else [self.end]
         return [name for name in [self.start, *ends] if name not in frame.columns]
 
@@ -92,7 +92,7 @@ def holds_dates(column: Series) -> bool:
 
 
 def dates_of(column: Series) -> Series:
-    """A column of text or dates as times; the column itself must show which of two numbers is the day.
+    """A column of text or dates as times; the column must show which of two numbers is the day.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def in_period(frame: DataFrame, column: str, since: str | None = None, until: st
 
 
 def with_intervals(frame: DataFrame, intervals: Sequence[Interval]) -> DataFrame:
-    """The table with columns for the intervals, and without the dates that they were made of."""
+    """The table with columns for the intervals, and without the dates they were computed from."""
     used: set[str] = set()
     new = frame.copy(deep=False)
     for interval in intervals:
@@ -171,7 +171,7 @@ def with_intervals(frame: DataFrame, intervals: Sequence[Interval]) -> DataFrame
 
 
 def remade(frame: DataFrame, names: Sequence[str]) -> DataFrame:
-    """The table with those of the named columns that it lacks and that can be made from its dates."""
+    """The table with missing columns added if they can be computed from its dates."""
     new = frame
     for name in names:
         interval = None if name in frame.columns else Interval.named(name)

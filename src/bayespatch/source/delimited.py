@@ -1,7 +1,7 @@
-"""Text with a delimiter: CSV and its relatives, with the errors a person makes found by their line.
+"""Text with a delimiter: CSV and similar files, with line numbers in error messages.
 
-Blank, NA, N/A, NaN, null and ? are missing. A column is numbers where all its known values are, or where they are
-laboratory values (`lab_values`), true and false are booleans, everything else is text.
+Blank, NA, N/A, NaN, null and ? are missing. A column is numeric if all its known values are numbers or laboratory
+values (`lab_values`); true and false are booleans; everything else is text.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def read_delimited(
     source : str
         Name in messages.
     data : bytes
-        UTF-8, UTF-16 with its mark, or Windows-1252.
+        UTF-8, UTF-16 with a byte order mark, or Windows-1252.
     delimiter : str, optional
         The character between the values, or its name (tab, space, comma, semicolon, pipe); None finds it: comma,
         semicolon, tab or |. Any number of spaces counts as one.

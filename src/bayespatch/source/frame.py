@@ -1,4 +1,4 @@
-"""What a table must be, whatever it came from; a refusal is one sentence that names the source."""
+"""Checks of a table from any source; an error is one sentence that names the source."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def refuse(source: str, wrong: str) -> ValueError:
 
 
 def check_names(source: str, names: Sequence[str]) -> None:
-    """The columns have names, each its own, and there are not too many."""
+    """Check that the columns have distinct names and that there are not too many."""
     if not names:
         raise refuse(source, "there are no columns; pass a table with a name for each column")
     if len(names) > MOST_COLUMNS:
@@ -46,11 +46,11 @@ def check_names(source: str, names: Sequence[str]) -> None:
         )
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
-        raise refuse(source, f"more than one column is named {listed(repeated)}; give every column a name of its own")
+        raise refuse(source, f"more than one column is named {listed(repeated)}; give every column a distinct name")
 
 
 def frame_of(source: str, names: Sequence[str], rows: Sequence[Sequence[object]]) -> DataFrame:
-    """A data frame of rows of Python values, as a database answers."""
+    """A data frame from rows of Python values, as returned by a database."""
     check_names(source, names)
     if not rows:
         raise EmptyTableError(f"{source}: there are columns but no rows; pass at least two cases")

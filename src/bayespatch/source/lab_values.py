@@ -1,4 +1,4 @@
-"""Numbers as laboratories write them: at a detection limit, with units, with decimal commas, with a remark instead."""
+"""Laboratory values: numbers with detection limits, units, decimal commas, or remarks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _UNITS = re.compile(
 
 
 class LabValueWarning(UserWarning):
-    """A column was read as numbers although some of its values are written otherwise, and how."""
+    """A column was read as numbers although some values are written differently."""
 
 
 class _Parsed(NamedTuple):
@@ -76,7 +76,7 @@ def lab_values(
 
     "<0.3" and ">10" become the limit, "12 mg/dl" the number, "0,3" a number with decimals. A remark, such as
     "haemolytic", becomes missing. None if the texts stay texts: more than 5 % of them are remarks, a remark has
-    digits (a code such as V57), limits or remarks stand among fewer than 20 plain numbers, or units differ.
+    digits (a code such as V57), limits there are limits or remarks but fewer than 20 plain numbers, or units differ.
 
     Parameters
     ----------
@@ -84,8 +84,8 @@ def lab_values(
         Name of the column in messages.
     values : sequence of str, numbers or None
     unit : str, optional
-        Given if the column is known to be numeric: other values become missing. A non-empty string is
-        the unit; other units are refused.
+        Given if the column is known to be numeric: other values become missing. A non-empty string is the unit; other
+        units are rejected.
     commas : bool
         Whether 1,234 is a number with decimals; by default, an ambiguous column remains text.
 

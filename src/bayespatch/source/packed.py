@@ -1,4 +1,4 @@
-"""Tables in a wrapping: compressed text, and sheets of Excel."""
+"""Compressed text files and Excel sheets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_EXCEL = 1_000_000_000  # bytes that a workbook may have when it is unpacke
 
 
 def unpacked(source: str, data: bytes) -> bytes:
-    """The bytes inside of a gzip file; one that would not fit into the memory is refused before it does not."""
+    """The uncompressed bytes of a gzip file; one that would not fit into memory is rejected first."""
     available = available_memory()
     most = 2**40 if available is None else available // _TIMES
     found, size, rest = [], 0, data
@@ -33,11 +33,11 @@ def unpacked(source: str, data: bytes) -> bytes:
                     source, f"holds more than {shown_bytes(most)} when it is unpacked; pass fewer rows or columns"
                 )
             if not stream.eof:
-                raise refuse(source, "is compressed and ends too early; take another copy of the file")
+                raise refuse(source, "is compressed and ends too early; use another copy of the file")
             found.append(part)
             rest = stream.unused_data
     except zlib.error as error:
-        raise refuse(source, f"cannot be unpacked ({error}); take another copy of the file") from error
+        raise refuse(source, f"cannot be unpacked ({error}); use another copy of the file") from error
     return b"".join(found)
 
 
@@ -48,7 +48,7 @@ def read_excel(source: str, data: bytes) -> DataFrame:
             names = set(archive.namelist())
             size = sum(part.file_size for part in archive.infolist())
     except zipfile.BadZipFile as error:
-        raise refuse(source, f"cannot be unpacked ({error}); take another copy of the file") from error
+        raise refuse(source, f"cannot be unpacked ({error}); use another copy of the file") from error
     if "xl/workbook.xml" not in names:
         raise refuse(source, "is a zip archive; unpack it and pass the table inside")
     if size > _MOST_EXCEL:

@@ -1,4 +1,4 @@
-"""A table that lies in many Parquet files: each is a part, or several if it is large, read where the work is done."""
+"""A table in many Parquet files: each is a part, or several if it is large, read by the process that uses it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class FilePart(NamedTuple):
 
 
 def parts_of(files: Sequence[str]) -> list[FilePart]:
-    """The parts of files, in their order: a large file is cut between its row groups, which stay whole."""
+    """The parts of files, in order: a large file is split between row groups."""
     try:
         from pyarrow import parquet
     except ImportError as error:
@@ -90,7 +90,7 @@ def parts_of(files: Sequence[str]) -> list[FilePart]:
         try:
             metadata = parquet.read_metadata(path)
         except (OSError, ValueError) as error:  # pyarrow's own errors are both
-            raise refuse(repr(file), f"cannot be read as Parquet ({error}); take another copy of the file") from error
+            raise refuse(repr(file), f"cannot be read as Parquet ({error}); use another copy of the file") from error
         sizes = [
             (metadata.row_group(k).total_byte_size, metadata.row_group(k).num_rows)
             for k in range(metadata.num_row_groups)
@@ -123,7 +123,7 @@ def _check_parquet(file: str, path: str) -> None:
     except OSError as error:
         raise refuse(repr(file), f"cannot be read ({error}); all workers must see it under the same path") from error
     if not is_parquet:
-        raise refuse(repr(file), "is not Parquet, and many files at once must be; convert it, or pass it alone")
+        raise refuse(repr(file), "is not Parquet, which several files must be; convert it, or pass it alone")
 
 
 def column_names(file: str) -> list[str]:
@@ -136,7 +136,7 @@ def column_names(file: str) -> list[str]:
     try:
         return [str(name) for name in parquet.read_schema(file).names]
     except (OSError, ValueError) as error:  # pyarrow's own errors are both
-        raise refuse(repr(file), f"cannot be read as Parquet ({error}); take another copy of the file") from error
+        raise refuse(repr(file), f"cannot be read as Parquet ({error}); use another copy of the file") from error
 
 
 def training_parts(
@@ -148,7 +148,7 @@ def training_parts(
     drop: Sequence[str] = (),
     intervals: Sequence[Interval] = (),
 ) -> Partitions:
-    """Files as a training table in parts; `each` as in `Partitions`."""
+    """Files as a partitioned training table; `each` as in `Partitions`."""
     from bayespatch.encode import Partitions
 
     parts = tuple(parts_of(files))
@@ -169,14 +169,13 @@ def one_after_the_other(function: Callable[..., Result], arguments: Sequence[tup
 
 
 def write_part(path: str, columns: dict[str, str], rows: Sequence[JSONObject]) -> None:
-    """Rows as a Parquet file, which has its name once it is complete and on disk.
+    """Write rows to a Parquet file, which gets its name once it is complete and on disk.
 
     Parameters
     ----------
     path : str
     columns : dict
-        Name -> type, as pyarrow calls it ("string", "int64", "float64"): all parts of a table agree, whatever they
-        hold.
+        Name -> pyarrow type ("string", "int64", "float64"), the same in all parts of a table.
     rows : sequence of dict
     """
     try:

@@ -1,4 +1,4 @@
-"""Reads a table from wherever it is; what kind of file it is says its beginning and not its name."""
+"""Reads a table from any source; the kind of a file is detected from its content, not its name."""
 
 from __future__ import annotations
 
@@ -38,9 +38,7 @@ def read(
         A file of delimited text (also compressed by gzip), Excel, Parquet or Arrow, "-" for standard input, or the URL
         of a database.
     query : str, optional
-        What to ask the database.
-    delimiter : str, optional
-        Of text; None finds it.
+        The database query. delimiter : str, optional Of text files; None detects it.
     texts : names
         Columns that remain text even if all values look like numbers.
     numbers : dict of str to str, optional
@@ -68,7 +66,7 @@ def read(
     if "\0" in where:
         raise refuse(source, "cannot be read (a path has no zero byte); correct the path")
     if query is not None:
-        raise refuse(source, "a --query is for a database; pass a URL such as sqlite:///cases.db, or leave it out")
+        raise refuse(source, "a --query is for a database; pass a URL such as sqlite:///cases.db, or remove it")
     if where == "-":
         return _of_bytes("standard input", _standard_input(), delimiter, texts, numbers)
     if os.path.isdir(where):

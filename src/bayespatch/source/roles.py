@@ -1,4 +1,4 @@
-"""Which column of a table is what: the outcome, the identifiers, the features."""
+"""The roles of columns: outcome, identifiers, features."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def training_table(
     drop: Iterable[str] = (),
     intervals: Sequence[Interval] = (),
 ) -> Training:
-    """Split a table into features and outcomes; unusable tables are refused with one sentence.
+    """Split a table into features and outcomes; unusable tables are rejected with a one-sentence error.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def past_rows(
     drop: Iterable[str] = (),
     intervals: Sequence[Interval] = (),
 ) -> Training:
-    """Raw features and outcomes of the rows with an outcome, also for a part of a table.
+    """Raw features and outcomes of the rows with an outcome; works on parts of a table, too.
 
     Examples
     --------
@@ -103,12 +103,12 @@ def past_rows(
 
 
 def outcomes_of(y: Series, regression: bool) -> Series:
-    """Outcomes as numbers or classes; others are refused."""
+    """Outcomes as numbers or classes; others are rejected."""
     return _numbers(y) if regression else _classes(y)
 
 
 def features_of(frame: DataFrame, features: Sequence[str], *, id_column: str | None = None) -> DataFrame:
-    """The features that a model knows, in its order, whatever else the table has."""
+    """The features of a model, in its order; other columns are ignored."""
     frame = remade(_identified(frame, id_column), features)
     absent = [name for name in features if name not in frame.columns]
     if absent:
@@ -145,7 +145,7 @@ def _groups(column: Series) -> Series:
 
 
 def check_identifiers(frame: DataFrame) -> None:
-    """The rows of a table have names, each its own."""
+    """Check that the identifiers of the rows are distinct."""
     repeated = frame.index[frame.index.duplicated()]
     if len(repeated):
         raise ValueError(
@@ -156,7 +156,7 @@ def check_identifiers(frame: DataFrame) -> None:
 
 
 def check_column(frame: DataFrame, name: str, option: str) -> None:
-    """The table has the column that an option names."""
+    """Check that the table has the column named by an option."""
     if name not in frame.columns:
         near = closest(name, frame.columns)
         meant = f"did you mean {near!r}?" if near else f"the columns are {listed(frame.columns, 40)}"
