@@ -44,7 +44,7 @@ def run_here(folder, every: float = 30.0, **changes):
     settings |= dict(keep_w=True, keep_votes=True, engine="paper")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        warnings.filterwarnings("always", "the run goes on without")
+        warnings.filterwarnings("always", "the run continues without")
         return sample(**problem(), **{**settings, **changes}, checkpoint=folder, checkpoint_every=every)
 
 

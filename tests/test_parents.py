@@ -105,7 +105,7 @@ def test_only_cases_with_a_class_can_be_parents():
         ([3, 3], {}, "parents names row 3 more than once"),
         ([True, False], {}, "a mask over 2 rows, the table has 20"),
         ([False] * 20, {}, "without a single True"),
-        ([True] * 20, {}, "no case remains to learn from; pass parents='all'"),
+        ([True] * 20, {}, "no case remains for training; pass parents='all'"),
         ([0], {"y": np.full(20, -1)}, "row 0, whose class is not known"),
         ("all", {"y": np.where(Y == 1, -1, Y)}, "needs the class of every case, but 4 are not known"),
         ("random", {"y": np.where(Y == 0, -1, Y), "n_parents": 7}, "6 with a known class"),

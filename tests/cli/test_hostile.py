@@ -166,7 +166,7 @@ def test_a_manifest_that_makes_no_sense_is_one_sentence(clinic, tmp_path):
         path.write_bytes(put_together({**manifest, **change}, parts))
         assert str(path) in complaint("info", path)
     path.write_bytes(put_together({"format": 3, "holds": "soup", "parts": []}, {}))
-    assert "does not say what the file holds" in complaint("info", path)
+    assert "does not state what the file contains" in complaint("info", path)
 
 
 @pytest.mark.parametrize("row", ["[" * 100_000, '{"a":' * 100_000, '{"âge": ' + "[" * 900 + "]" * 900 + "}"])

@@ -113,5 +113,5 @@ def test_bits_of_features_that_are_not_there_are_refused():
     neighbors.bits[1, 0, 1] = np.uint64(1) << np.uint64(5)  # feature 69, the last
     layout.check_neighbors(c, neighbors, 9)
     neighbors.bits[1, 0, 1] = np.uint64(1) << np.uint64(6)
-    with pytest.raises(ValueError, match="features beyond the 70"):
+    with pytest.raises(ValueError, match="more than 70 features"):
         layout.check_neighbors(c, neighbors, 9)

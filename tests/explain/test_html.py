@@ -90,8 +90,8 @@ def test_points_are_split_where_there_are_two_opinions():
     for part in why["attribution"]["features"]:
         split = " ".join(words.step_points(why, part[name]) for name in ("points", "precedents", "additive"))
         assert split in text
-    assert "points through similar patients and through risk factors" in text
-    assert "points through similar patients" not in read(html.answer(answer("alone"))).text
+    assert "points from similar patients and from risk factors" in text
+    assert "points from similar patients" not in read(html.answer(answer("alone"))).text
 
 
 def test_bars_of_groups_are_parts_of_one_whole():

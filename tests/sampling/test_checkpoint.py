@@ -130,7 +130,7 @@ def test_a_full_disk_does_not_end_the_run_and_what_was_written_stays(
     with monkeypatch.context() as patch:
         patch.setattr(os, step, full)
         patch.setattr(checkpoint, "LATER", 0.0)
-        with pytest.warns(checkpoint.CheckpointWarning, match=r"goes on without a new checkpoint.*No space left"):
+        with pytest.warns(checkpoint.CheckpointWarning, match=r"continues without a new checkpoint.*No space left"):
             found = run_here(tmp_path / "run", 0.0, **changes)
     assert_same(arrays_of(found), undisturbed(**changes))
     assert_same(arrays_of(run_here(tmp_path / "run", 0.0, **changes)), undisturbed(**changes))
@@ -312,23 +312,23 @@ def shorter(manifest, parts):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda manifest, parts: manifest.update(kept=4), "not those that it counts"),
-        (lambda manifest, parts: manifest.update(swept=[1, 2]), "not those that it counts"),
+        (lambda manifest, parts: manifest.update(kept=4), "its draws do not match its count"),
+        (lambda manifest, parts: manifest.update(swept=[1, 2]), "its draws do not match its count"),
         (lambda manifest, parts: manifest.update(swept=[-(2**31), 13, 13]), "does not fit 5 draws"),
         (lambda manifest, parts: manifest.update(swept=[13, 13, 10**15]), "does not fit 5 draws"),
-        (lambda manifest, parts: manifest.update(draws=[[0, 3]]), "not those that it counts"),
+        (lambda manifest, parts: manifest.update(draws=[[0, 3]]), "its draws do not match its count"),
         (lambda manifest, parts: manifest.update(draws=[[0, 3, 3, 5]]), "too many values"),
         (lambda manifest, parts: manifest.update(holds="model"), "does not hold"),
         (lambda manifest, parts: manifest["arrays"].update(z_sum=["|O8", [N, S]]), "z_sum has type"),
         (lambda manifest, parts: manifest["arrays"].update(z_sum=["<i4", [N, S]]), "z_sum is int32"),
-        (lambda manifest, parts: manifest["arrays"].update(z_sum=["<f4", [N, S + 1]]), "is not what a run has written"),
+        (lambda manifest, parts: manifest["arrays"].update(z_sum=["<f4", [N, S + 1]]), "was not written by a run"),
         (shorter, "z_sum is float32 of shape"),
         (lambda manifest, parts: parts.pop("z_sum"), "does not hold"),
         (lambda manifest, parts: manifest.pop("swept"), "does not hold"),
     ],
 )
 def test_content_that_cannot_be(finished, tmp_path, change, said):
-    with pytest.raises(StorageError, match=f"state.bpatch is not what a run has written.*{said}|{said}"):
+    with pytest.raises(StorageError, match=f"state.bpatch was not written by a run.*{said}|{said}"):
         run_here(rewritten(finished, tmp_path / "run", change), draws=5, warmup=3)
 
 

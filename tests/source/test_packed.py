@@ -30,7 +30,7 @@ def test_compressed_text(tmp_path):
 
 def test_damaged_or_endless_compressed_text_is_refused(tmp_path, monkeypatch):
     (tmp_path / "t.gz").write_bytes(gzip.compress(TEXT)[:-9])
-    with pytest.raises(ValueError, match="ends too early; take another copy"):
+    with pytest.raises(ValueError, match="ends too early; use another copy"):
         read(str(tmp_path / "t.gz"))
     (tmp_path / "t.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 10**6))
     monkeypatch.setattr(packed, "available_memory", lambda: 10**6)

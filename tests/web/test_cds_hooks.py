@@ -454,7 +454,7 @@ def test_feedback_that_is_wrong_is_refused_whole(served, system):
     own = {"code": "9-finding", "system": f"{HOST}/cds-services/override-reasons"}
     bad = {
         "feedback[1].card: Field required": without(good, "card"),
-        "feedback[1].card: 'x' is no card": good | {"card": "x"},
+        "feedback[1].card: 'x' is not a card": good | {"card": "x"},
         "feedback[1].card: '": good | {"card": first["suggestions"][0]["uuid"]},
         "feedback[1].outcome: ": good | {"outcome": "ignored"},
         "feedback[1].outcomeTimestamp: Field required": without(good, "outcomeTimestamp"),
@@ -479,7 +479,7 @@ def test_nobody_gives_feedback_about_the_consultations_of_others(served, system,
     seen = served.base.consult(VALUES, by=name)
     source = Source(HOST, "")
     card = {"uuid": source.identifier(seen.id, CARD), "suggestions": [{"uuid": source.identifier(seen.id, SUGGESTION)}]}
-    assert "no card that was sent to you" in refusal(system.feedback(card))
+    assert "not a card that was sent to you" in refusal(system.feedback(card))
     assert served.base.audit(action="decide") == []
 
 
