@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from sqlalchemy import text
 
 from bayespatch.casebase import CaseBase
 from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.tables import metadata
 from tests.casebase.clinic import BY
 
 VALUES = {"age": 61, "pain": 1, "bp": 130.5, "smokes": True, "town": "Ulm"}
@@ -86,6 +89,12 @@ def test_what_has_expired_goes(base):
     age(base, "sessions", "seen_at")
     assert base.purge(by=BY).expired["sessions"] == 1
     assert base.verify_audit().intact
+
+
+def test_the_documentation_has_a_period_for_every_table():
+    page = (Path(__file__).parents[2] / "docs" / "casebase.md").read_text(encoding="utf-8")
+    part = page.partition("### Retention periods")[2].partition("###")[0]
+    assert set(metadata.tables) == set(re.findall(r"`([a-z_]+)`", part))
 
 
 @pytest.mark.parametrize("days", [0, -1, True, 1.5, "x"])

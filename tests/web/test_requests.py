@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import threading
 import time
@@ -304,6 +305,27 @@ def test_floods_do_not_slow_down_others(listening):
     for wire in idle:
         wire.close()
     assert sorted(seconds)[98] < 1.0
+
+
+@pytest.mark.parametrize(
+    ("framing", "statuses"),
+    [
+        ("Content-Length: 4\r\nTransfer-Encoding: chunked", [b"415", b"404"]),
+        ("Transfer-Encoding: chunked", [b"415", b"404"]),
+        ("Content-Length: 5\r\nContent-Length: 4", [b"400"]),
+        ("Transfer-Encoding: chunked, identity", [b"400"]),
+        ("Transfer-Encoding: xchunked", [b"400"]),
+        ("Content-Length: +5", [b"400"]),
+    ],
+)
+def test_no_request_hides_in_the_body_of_another(listening, framing, statuses):
+    """Both sides of a proxy must agree on where a request ends."""
+    sent = f"POST /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\n{framing}\r\n\r\n0\r\n\r\n"
+    sent += "GET /nowhere HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+    with connected(listening) as connection:
+        connection.sendall(sent.encode())
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert re.findall(rb"HTTP/1.1 (\d+) ", received) == statuses
 
 
 def test_idle_connections_make_room(listening, monkeypatch):
