@@ -121,6 +121,33 @@ def test_a_restored_backup_forgets_again(base, places, tmp_path, lines):
         assert other.verify_audit().intact
 
 
+def test_a_restored_backup_lets_nobody_in_who_was_shut_out(base, places, tmp_path):
+    people = base.people
+    for name in ("Ann", "Bob", "Cem", "Dee", "Eve"):
+        people.accept(people.invite(name, "steward", by=BY), "old")
+    tokens = {
+        name: people.new_token(name, label="x", scope="viewer", days=9, by=name) for name in ("Cem", "Dee", "Eve")
+    }
+    session, link = people.sign_in("Ann"), people.invite("Fay", "steward", by=BY)
+    backup = base.backup(tmp_path / "backup.db", by=BY)
+    for name in ("Bob", "Eve"):
+        people.disable(name, by="Ann")
+    people.enable("Eve", by="Ann")
+    people.revoke(people.tokens("Cem")[0].id, by="Cem")
+    people.change_password("Dee", "new")
+    log = export_log(base, tmp_path / "log.json")
+    with CaseBase.open(places.empty()) as other:
+        other.restore(backup, by=BY)
+        assert other.people.of_session(session) is not None, "the backup has brought the session back"
+        assert other.people.of_token(tokens["Cem"]) is not None
+        other.forget_again(log, by=BY)
+        disabled = {person.name for person in other.people.listed() if person.disabled_at is not None}
+        assert disabled == {"Bob"}
+        assert other.people.of_session(session) is other.people.invited(link) is None
+        assert [other.people.of_token(tokens[name]) for name in ("Cem", "Dee", "Eve")] == [None] * 3
+        assert other.verify_audit().intact
+
+
 def change(rows, what):
     if what == "a row is missing":
         del rows[-2]

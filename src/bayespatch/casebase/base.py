@@ -354,7 +354,7 @@ class CaseBase(Retrieve, Reuse, Revise):
         return done
 
     def forget_again(self, log: str | os.PathLike[str], *, by: str) -> list[int]:
-        """After a restore, forget the patients whom the lost base forgot after the backup.
+        """After a restore, forget patients and end access as the lost base did after the backup.
 
         Parameters
         ----------

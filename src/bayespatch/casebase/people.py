@@ -206,10 +206,7 @@ class People:
         with self._database.writing(by) as transaction:
             self._there(transaction, name)
             self._leave_a_steward(transaction, name)
-            transaction.execute(update(users).where(users.c.name == name).values(disabled_at=now()))
-            transaction.execute(delete(invitations).where(invitations.c.user == name))
-            end_access(transaction, name)
-            transaction.record("disable", person=name)
+            disable_in(transaction, name)
 
     def enable(self, name: str, *, by: str) -> None:
         """Enable an account again."""
@@ -433,6 +430,14 @@ def recently_seen(connection: Connection, name: str, since: str) -> bool:
     """Whether a provider has confirmed the person since this time."""
     seen = select(identities.c.seen_at).where(identities.c.user == name, identities.c.seen_at >= since)
     return connection.execute(seen).first() is not None
+
+
+def disable_in(transaction: Transaction, name: str) -> None:
+    """Disable an account within a transaction."""
+    transaction.execute(update(users).where(users.c.name == name).values(disabled_at=now()))
+    transaction.execute(delete(invitations).where(invitations.c.user == name))
+    end_access(transaction, name)
+    transaction.record("disable", person=name)
 
 
 def end_access(transaction: Transaction, name: str) -> None:

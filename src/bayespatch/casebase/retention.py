@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -17,7 +17,7 @@ from bayespatch.casebase.database import Database
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.forget import finish, forget_in, pending
 from bayespatch.casebase.identities import UNDER_WAY
-from bayespatch.casebase.people import ABSOLUTE, IDLE, ago
+from bayespatch.casebase.people import ABSOLUTE, IDLE, ago, disable_in, end_access, find_person
 from bayespatch.casebase.refit import drop_checkpoints
 from bayespatch.casebase.repeats import KEPT
 from bayespatch.casebase.tables import (
@@ -110,7 +110,7 @@ def _forgotten(transaction: Transaction, database: Database, state: str, days: i
 
 
 def forget_again(database: Database, log: str | os.PathLike[str], by: str) -> list[int]:
-    """Forget in a restored base the cases that a later log shows as forgotten; returns them.
+    """Forget in a restored base the cases that a later log shows as forgotten, and end access; returns the cases.
 
     The rows after the end of the backup must continue its chain of hashes, which shows that the log belongs to this
     base.
@@ -132,10 +132,30 @@ def forget_again(database: Database, log: str | os.PathLike[str], by: str) -> li
                 forget_in(transaction, number, "forgotten before the backup was restored", database)
         if again:
             pending(transaction, True)
+        _close_again(transaction, later)
         transaction.record("forget again", rows=len(later), cases=len(again))
     drop_checkpoints(database.folder)
     finish(database, by)
     return again
+
+
+def _close_again(transaction: Transaction, later: Sequence[LogEntry]) -> None:
+    """End the access that a later log shows as ended: disabled accounts, revoked tokens, links, all sessions."""
+    for table in (sessions, sign_ins, invitations):
+        transaction.execute(delete(table))
+    last = {row.details["person"]: row.action for row in later if row.action in ("disable", "enable")}
+    for name in sorted(name for name, action in last.items() if action == "disable"):
+        person = find_person(transaction.connection, name)
+        if person is not None and person.disabled_at is None:
+            disable_in(transaction, name)
+    for row in later:
+        if row.action in ("disable", "accept", "password", "unlink"):
+            end_access(transaction, row.details["person"])
+    revoked = {row.details.get("id") for row in later if row.action == "revoke"}
+    for token in transaction.execute(select(tokens)).all():
+        if token.hash[:16] in revoked:
+            transaction.execute(delete(tokens).where(tokens.c.hash == token.hash))
+            transaction.record("revoke", person=token.user, label=token.label, id=token.hash[:16])
 
 
 def check_continues(rows: Iterable[LogEntry], number: int, digest: str, key: bytes | None) -> list[LogEntry]:
