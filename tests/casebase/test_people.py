@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 
 import pytest
@@ -152,6 +153,16 @@ def test_a_key_does_it_once(base, someone):
     with pytest.raises(NotFoundError):
         base.consult(someone, by=BY, key="k")
     assert base.verify_audit().intact
+
+
+def test_states_and_tokens_count_once_at_the_same_moment(base):
+    for round_ in range(10):
+        state, _ = base.identities.begin("browser", "/", "sign in")
+        with ThreadPoolExecutor(8) as pool:
+            taken = list(pool.map(lambda _, state=state: base.identities.take(state, "browser"), range(8)))
+            used = list(pool.map(lambda _, k=round_: base.identities.first_use("issuer", f"token {k}"), range(8)))
+        assert sum(one is not None for one in taken) == 1
+        assert used.count(True) == 1
 
 
 def test_an_id_of_a_token_counts_once(base):

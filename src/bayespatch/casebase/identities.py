@@ -12,6 +12,7 @@ from datetime import timedelta
 from typing import NamedTuple
 
 from sqlalchemy import delete, insert, select, update
+from sqlalchemy.exc import IntegrityError
 
 from bayespatch.casebase.audit import Transaction, check_by, now
 from bayespatch.casebase.database import Database
@@ -77,8 +78,8 @@ class Identities:
         mine = (sign_ins.c.state == hash_of(state)) & (sign_ins.c.browser == hash_of(browser))
         with self._database.unaudited() as connection:
             row = connection.execute(select(sign_ins).where(mine)).first()
-            connection.execute(delete(sign_ins).where(mine))
-        if row is None or row.made_at < ago(UNDER_WAY):
+            mine_alone = connection.execute(delete(sign_ins).where(mine)).rowcount == 1  # several may read the row
+        if row is None or not mine_alone or row.made_at < ago(UNDER_WAY):
             return None
         return SignIn(row.nonce, row.verifier, row.onward, row.purpose, row.user, row.made_at)
 
@@ -93,9 +94,11 @@ class Identities:
         with self._database.unaudited() as connection:
             if known.startswith("00"):  # now and then: it reads the whole table
                 connection.execute(delete(repeats).where(repeats.c.at < ago(KEPT)))
-            if connection.execute(select(repeats.c.at).where(repeats.c.hash == known)).first() is not None:
+            try:
+                with connection.begin_nested():
+                    connection.execute(insert(repeats).values(hash=known, request="", result=0, at=now()))
+            except IntegrityError:
                 return False
-            connection.execute(insert(repeats).values(hash=known, request="", result=0, at=now()))
         return True
 
     # Accounts
