@@ -330,7 +330,7 @@ class Dictionary:
         )
 
     def to_dict(self) -> JSONObject:
-        """Plain data, ready for JSON, from which `from_dict` makes an equal dictionary."""
+        """JSON-ready data from which `from_dict` creates an equal dictionary."""
         return {name: entry.to_dict() for name, entry in self.entries.items()}
 
     @property

@@ -227,10 +227,10 @@ class FollowUp:
             check_choice("kind", one["kind"], KINDS)
             texts = [one[name] for name in names[:-1]]
             if not isinstance(one["levels"], list) or not all(type(text) is str for text in (*texts, *one["levels"])):
-                raise ValueError("a follow-up column is described by something else than texts")
+                raise ValueError("the description of a follow-up column contains values that are not texts")
         n_times = sum(one["kind"] == "time" for one in described)
         if numbers.dtype != np.float64 or numbers.shape != (n, len(described) + n_times) or not len(described):
-            raise ValueError("the follow-up columns are not as many as their descriptions, or not as long as the table")
+            raise ValueError("the follow-up columns do not match their descriptions or the length of the table")
         columns, place = [], len(described)
         for j, one in enumerate(described):
             values, causes = numbers[:, j], np.empty(0, np.int64)

@@ -1,25 +1,25 @@
-"""Importances from prediction: the generalised posterior of q.
+"""Importances learned from predictions: the generalized posterior of q.
 
-A feature matters if it tells who predicts whom. The importances q have the posterior
+A feature matters if agreement in it helps to predict the outcome. The importances q have the posterior
 
     p(q, slope | data)  ∝  p(q) p(slope) prod_i p(y_i | x_i, all other past cases, q, slope),
 
 a shrinkage prior times the leave-one-out predictive likelihood (not the likelihood of the features, and not a joint
-posterior of features and labels: that one is the paper's, and is what ``sample`` gives). The prediction of case i is
-the model's own where the case has exactly one neighbor, which is known in closed form
-(``engine/cpu/leave_one_out.py``), calibrated by a slope that is learned along (``calibrate``):
+posterior of features and labels: that is the paper's posterior, which ``sample`` draws from). The prediction of case i
+is that of the model with exactly one neighbor, which has a closed form (``engine/cpu/leave_one_out.py``), calibrated by
+a slope that is learned at the same time (``calibrate``):
 
     log p(y_i = m | ...) = slope log share_im + (1 - slope) log base_m + constant.
 
 The prior is on the *effect* of a feature, the log odds ratio between a parent that agrees in it and one that differs,
-which has the same meaning for a feature of two values as for one of ten (q has not). It lies between 0, q = 0, and
-log(1 + lam / lam0), q = 1. Its logit is normal, every feature around a common value, which is uncertain itself:
+which means the same for a feature with two values as for one with ten (unlike q). It ranges from 0 (q = 0) to log(1 +
+lam / lam0) (q = 1). Its logit is normal around a value common to all features, which is itself uncertain:
 
     effect_j = log(1 + lam / lam0) expit(u_j),   u_j = common + apart_j,
     common ~ Normal(COMMON_MEAN, COMMON_SD),   apart_j ~ Normal(0, APART_SD).
 
-q is then handed to the sampler, which draws q-tilde, z and w given q (a *cut*, or modular, posterior: Plummer,
-Statistics and Computing 25, 2015): what the features of the cases say does not flow back into q.
+q is then passed to the sampler, which draws q-tilde, z and w given q (a *cut*, or modular, posterior: Plummer,
+Statistics and Computing 25, 2015): the features of the cases do not feed back into q.
 """
 
 from __future__ import annotations
@@ -53,12 +53,11 @@ _LEAST = 1e-12  # q lies between this and 1 less this
 
 
 class Effects:
-    """The prior of the effects of P features, and what an effect is as an importance q.
+    """The prior of the effects of P features, and the conversion of effects to importances q.
 
     Parameters
     ----------
-    model : Model
-        Whose lam0 and lam say what a vote is worth.
+    model : Model Its lam0 and lam determine the weight of a vote.
     n_values : array of shape (P,)
         The number of values of each feature.
     """
@@ -73,11 +72,11 @@ class Effects:
         self.precision = np.eye(self.n_features) / APART_SD**2 - COMMON_SD**2 / spread
 
     def effect(self, logits: Array) -> Array:
-        """Effects that have these logits, (..., P)."""
+        """Effects for these logits, (..., P)."""
         return self.largest * _share(logits)
 
     def importance(self, logits: Array) -> Array:
-        """q of features whose effects have these logits, (..., P)."""
+        """q of features for these logits of effects, (..., P)."""
         odds = np.exp(self.effect(logits))
         q = (odds - 1.0) / (self.r_agree - 1.0 + odds * (1.0 - self.r_differ))
         return np.minimum(np.maximum(q, _LEAST), 1.0 - _LEAST)
@@ -108,8 +107,7 @@ class LeaveOneOut:
     ----------
     data : Data
         Past cases and parents, with labels; an evenly spread sample if there are too many.
-    model : Model
-        Whose lam0 and lam say what a vote is worth.
+    model : Model Its lam0 and lam determine the weight of a vote.
     base : array of shape (M,)
         Base rates of the classes.
     class_weight : array of shape (M,), optional
@@ -142,7 +140,9 @@ class LeaveOneOut:
         return value, np.append(weight @ by_logit, weight @ by_slope) + by_prior
 
     def predict(self, position: Array, with_gradient: bool = True) -> tuple[Array, Array, Array]:
-        """log p(y_i | all others), (n,), and its derivatives by the logits, (n, P), and by log slope, (n,)."""
+        """log p(y_i | all others), (n,), and its derivatives with respect to the logits, (n, P), and to log "
+        "slope, (n,).
+        """
         from bayespatch.engine.cpu import leave_one_out  # loads Numba
 
         effects = self.effects
@@ -164,11 +164,11 @@ class LeaveOneOut:
         return log_p, by_logit, slope * by_slope
 
     def importance(self, logits: Array) -> Array:
-        """q of features whose effects have these logits, (..., P)."""
+        """q of features for these logits of effects, (..., P)."""
         return self.effects.importance(logits)
 
     def shape(self) -> Shape:
-        """The mode, and how the density is shaped there."""
+        """The mode, and the shape of the density there."""
         return find_shape(self, self.effects.start())
 
 
@@ -216,7 +216,7 @@ def _spread(n: int, most: int) -> NDArray[np.int64]:
 
 
 def check_draws_fit(n_features: int, chains: int, warmup: int, draws: int) -> None:
-    """Refuse, before any work, chains of importances that do not fit into memory.
+    """Reject chains of importances that do not fit into memory, before any work.
 
     Examples
     --------
@@ -228,7 +228,7 @@ def check_draws_fit(n_features: int, chains: int, warmup: int, draws: int) -> No
         most = max(("warmup", warmup), ("draws*thin", draws), ("chains", chains), key=lambda part: part[1])
         raise MemoryError(
             f"{n_steps} steps of the importances of {n_features} features need {shown_bytes(needed)} of memory, and "
-            f"{available} are available; {most[0]}={most[1]} is too large, pass less"
+            f"{available} are available; {most[0]}={most[1]} is too large, pass a smaller number"
         )
 
 
@@ -243,21 +243,18 @@ def draw_importances(
     n_threads: int = 1,
     report: Callable[[int], object] = lambda done: None,
 ) -> PredictiveDraws:
-    """Sample the posterior of q, in several independent chains, as long as diagnostics ask for.
+    """Sample the posterior of q in several independent chains, as long as diagnostics require.
 
-    Chains take at least `MIN_STEPS` steps for each draw that is kept, and more, up to `MAX_STEPS`, until R-hat and
-    effective sample sizes are good (`diagnostics`).
+    Chains take at least `MIN_STEPS` steps per kept draw, and up to `MAX_STEPS`, until R-hat and effective sample sizes
+    are sufficient (`diagnostics`).
 
     Parameters
     ----------
-    density, shape
-        What is sampled, and its shape.
-    chains, warmup, draws : int
-        For each of warmup + draws sweeps there is a q. Warm-up takes `MIN_STEPS` steps for each of its sweeps.
-    seed, n_threads : int
+    density, shape The density to sample, and its shape. chains, warmup, draws : int One q is drawn for each of warmup +
+    draws sweeps. Warm-up takes `MIN_STEPS` steps for each of its sweeps. seed, n_threads : int
         Number of chains run in parallel; the result does not depend on it.
     report : callable
-        Called with the number of steps per chain that are done.
+        Called with the number of finished steps per chain.
     """
     # Numbers that no other part of a fit uses: its streams are keyed, not drawn from a generator.
     walks = [Chain(density, shape, np.random.default_rng([seed, chain])) for chain in range(chains)]

@@ -1,19 +1,19 @@
 """Importances of a large table: mode and Laplace approximation of the posterior in `importances`.
 
 The density is the same, shrinkage prior times leave-one-out predictive likelihood, with every past case voting on every
-left-out one. With many past cases it is narrow and close to normal, so chains are not needed:
+left-out one. With many past cases it is narrow and nearly normal, so chains are not needed:
 
 - the mode is found by stochastic gradient ascent (Adam; Kingma and Ba, 2015): each step predicts a mini-batch of
   left-out cases from *all* others. The mean of the last positions is taken (Polyak and Juditsky, 1992). Up to
   `MOST_AT_ONCE` past cases, all of them are predicted in each step, by L-BFGS;
 - the covariance is the inverse of the curvature there: up to `MOST_AT_ONCE` past cases the negative Hessian, from
   differences of gradients; above, the sum of the outer products of the cases' gradients, which is positive and has the
-  same expectation (the information equality). A Hessian of a sample of the cases, scaled up to all of them, is so noisy
-  that it is not even positive in the directions that the table says little about. Draws are normal.
+  same expectation (the information equality). A Hessian estimated from a sample of the cases is too noisy: it is not
+  even positive in directions about which the table contains little information. Draws are normal.
 
-Numbers may be compared at several nested windows (`Column.nested`). The effect of a feature is then shared out among
-its windows: ``effect_jw = effect_j softmax(0, v_j)_w``, ``v ~ Normal(0, 1)``. q_j keeps its meaning, the importance of
-full agreement.
+Numbers may be compared at several nested windows (`Column.nested`). The effect of a feature is then divided among its
+windows: ``effect_jw = effect_j softmax(0, v_j)_w``, ``v ~ Normal(0, 1)``. q_j keeps its meaning, the importance of full
+agreement.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ class LargeTable(NamedTuple):
     def log_evidence(self, n_splits: int) -> float:
         """Integral of prior times likelihood, by Laplace's approximation; up to a constant for one table.
 
-        The prior of the splits among nested windows, of which another coding may have other numbers, is normalised.
+        The prior of the splits among nested windows is normalized, because codings may have different numbers of them.
         """
         log_volume = float(np.linalg.slogdet(self.factor)[1])
         return self.log_density + log_volume + 0.5 * (len(self.mode) - n_splits) * math.log(2.0 * math.pi)
 
 
 class NestedEffects:
-    """From positions to log weights of comparisons, and from their gradients back."""
+    """The map from positions to log weights of comparisons, with its gradient."""
 
     def __init__(self, effects: Effects, index: CaseIndex | PartitionedIndex) -> None:
         self.effects, self.index = effects, index
@@ -80,7 +80,7 @@ class NestedEffects:
         assert self.n_splits == int((n_windows - 1).sum())
 
     def shares(self, splits: Array) -> Array:
-        """Which share of the effect of its column each comparison has, (D, K), from splits, (D, E)."""
+        """Each comparison's share of the effect of its column, (D, K), from splits, (D, E)."""
         logits = np.zeros((len(splits), len(self.unknown)))
         logits[:, self.has_split] = splits
         shares = np.ones_like(logits)
@@ -100,7 +100,9 @@ class NestedEffects:
         return weights, q
 
     def gradient(self, position: Array, by_comparison: Array) -> Array:
-        """Derivatives by position but log slope, (n, P + E), from those by log weights, (n, K)."""
+        """Derivatives with respect to the position without log slope, (n, P + E), from those with respect to "
+        "log weights, (n, K).
+        """
         logits, splits = position[: self.n_features], position[self.n_features : -1]
         share = np.asarray(expit(logits))
         per_logit = self.effects.largest * share * (1.0 - share)  # d effect / d logit
@@ -123,15 +125,14 @@ class NestedEffects:
 
 
 class LeaveOneOutBatches:
-    """The leave-one-out density of a large table, estimated from some of its cases at a time.
+    """The leave-one-out density of a large table, estimated from a subset of its cases at a time.
 
     Parameters
     ----------
     data : Data
-        All past cases, as cases and as parents. Where they are elsewhere, some of them, drawn at random, as cases;
-        all others are the voters.
-    model : Model
-        Whose lam0 and lam say what agreement is worth.
+        All past cases, as cases and as parents. With partitioned past cases, a random sample of them as cases; all
+        others are the voters.
+    model : Model Its lam0 and lam determine the weight of agreement.
     base : array of shape (M,)
         Base rates of the classes.
     class_weight : array of shape (M,), optional
@@ -141,7 +142,7 @@ class LeaveOneOutBatches:
     engine : {"cpu", "cuda", "auto"}
         As in `bayespatch.retrieval.leave_one_out`.
     case_weight : array of shape (n,), optional
-        How often each case counts. `data.weights` says it of the parents' votes.
+        Weight of each case; `data.weights` has those of the parents' votes.
 
     Examples
     --------
@@ -223,12 +224,11 @@ class LeaveOneOutBatches:
         Parameters
         ----------
         seed : int
-            Of the rows that are drawn.
-        report : callable
-            Called with the number of steps that are done, of `N_STEPS`.
+            For the drawn rows. report : callable
+            Called with the number of finished steps, of `N_STEPS`.
         near : LargeTable, optional
-            What was learned from some of the rows: the search for the mode of all rows of a table of up to
-            `MOST_AT_ONCE` starts there.
+            Result for a subset of the rows: for a table of up to `MOST_AT_ONCE` rows, the search for the mode starts
+            there.
         """
         n = len(self.data.y)
         rng = np.random.default_rng([seed, 31])
@@ -263,14 +263,13 @@ class LeaveOneOutBatches:
         return np.concatenate([start[:-1], np.zeros(self.effects.n_splits), start[-1:]])
 
     def without(self, found: LargeTable, rows: NDArray[np.int64]) -> LargeTable:
-        """The mode without some rows, which neither vote nor are predicted, and the covariance of all rows.
+        """The mode without some rows, which neither vote nor are predicted, and the covariance for all rows.
 
         The search starts at the mode of all rows and uses its covariance to scale the steps, so it needs few of them.
 
         Parameters
         ----------
-        found : LargeTable
-            What `learn` returned, of at most `MOST_AT_ONCE` cases.
+        found : LargeTable The result of `learn`, for at most `MOST_AT_ONCE` cases.
         rows : int array
             Cases to leave out. Rows of one group are left out together.
         """
@@ -330,7 +329,7 @@ class LeaveOneOutBatches:
     def efficiency(self, found: LargeTable, seed: int) -> float | None:
         """Effective share of draws that are reweighted to the exact density; None for tables too large to check.
 
-        Near 1, the normal approximation is as good as exact draws; near 0, it misses the posterior.
+        Near 1, the normal approximation is as good as exact draws; near 0, it is inaccurate.
 
         Examples
         --------
@@ -353,7 +352,7 @@ class LeaveOneOutBatches:
         return float(ratio.sum() ** 2 / (ratio**2).sum() / N_CHECKED)
 
     def draw(self, found: LargeTable, chains: int, draws: int, seed: int) -> tuple[Array, Array, Array]:
-        """Draws of q, (C, D, P), of log weights, (C, D, K), and what diagnostics look at, (C, k D, P + 2)."""
+        """Draws of q, (C, D, P), of log weights, (C, D, K), and of the quantities for diagnostics, (C, k D, P + 2)."""
         rng = np.random.default_rng([seed, 32])
         per_draw = max(1, -(-LEAST_DRAWS // draws))
         noise = rng.standard_normal((chains * draws * per_draw, len(found.mode)))
@@ -397,7 +396,7 @@ def _without(data: Data, rows: NDArray[np.int64]) -> Data:
 
 
 def weights_of_cases(y: NDArray[np.int64], class_weight: Array | None, case_weight: Array | None) -> Array:
-    """Weight of each case, (n,). Class weights shift weight between the classes and do not change the total.
+    """Weight of each case, (n,). Class weights shift weight between the classes without changing the total.
 
     Examples
     --------

@@ -1,20 +1,20 @@
 """Importances for times to an event: the leave-one-out likelihood of right-censored times.
 
-Time is cut into K intervals. The class of a case is its interval and whether its event happened there, ``2 k + event``,
-so sums of votes by class are all that is needed. In part g of the follow-up, its early or late half, the cases of a
-class expect E_cg events: the hazards h0_k of all past cases, summed over the intervals of this part that they were
-followed through, the last one by half. The voters on a case have O_g events there (the share of their votes that
-belongs to cases with an event) where E_g (the mean of E_cg over their votes) were expected; O and E are the sums over
-both parts. The case has the hazards of all past cases, multiplied by a power of a ratio:
+Time is divided into K intervals. The class of a case is its interval and whether its event happened in it, ``2 k +
+event``, so sums of votes by class suffice. In part g of the follow-up, its early or late half, the cases
+of a class expect E_cg events: the hazards h0_k of all past cases, summed over the intervals of this part in which they
+were followed, with half of the last one. There, the voters on a case have O_g events (the share of their votes from
+cases with an event), compared with E_g expected (the mean of E_cg over their votes); O and E are the sums over both
+parts. The case has the hazards of all past cases, multiplied by a power of a ratio:
 
     h_k = h0_k ratio_g^slope,   ratio_g = (O_g + WHOLE O + LEAST p) / (E_g + WHOLE E + LEAST p),   k in part g,
 
-where p is the share of all past cases with an event. The slope is learned along with the importances. A case
+where p is the share of all past cases with an event. The slope is learned together with the importances. A case
 contributes ``event log h - sum_g E_cg ratio_g^slope``. Everything else is as in `importances_at_scale`.
 
-A feature may matter early and not late, so each part has a ratio of its own, drawn towards that of the whole follow-up.
-With about ten events in an interval, ratios of single intervals are mostly noise, and a likelihood of these asks for
-too small a slope. How far to trust the course over time is learned afterwards (`calibrate_times`).
+A feature may matter only early, so each part has a separate ratio, shrunk towards that of the whole follow-up. With
+about ten events per interval, ratios of individual intervals are mostly noise, and their likelihood would favor too
+small a slope. The weight of the difference between early and late is learned afterwards (`calibrate_times`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SMALLEST = 1e-9  # events in an interval
 
 
 class TimeIntervals(NamedTuple):
-    """K intervals of time, from 0 on; each contains its upper end, and the last has none.
+    """K time intervals, starting at 0; each contains its upper end, and the last is unbounded.
 
     Attributes
     ----------
@@ -53,7 +53,7 @@ class TimeIntervals(NamedTuple):
 
     @classmethod
     def learn(cls, time: Array, event: NDArray[np.bool_], most: int) -> TimeIntervals:
-        """At most `most` intervals with about as many events each.
+        """At most `most` intervals with about the same number of events.
 
         Examples
         --------
@@ -82,7 +82,7 @@ class TimeIntervals(NamedTuple):
     def log_likelihood(self, hazard: Array, codes: Codes) -> Array:
         """Log probability of the classes of cases, (n,), from the cumulative hazard within each interval, (n, K).
 
-        Cases that are censored in an interval count half of it.
+        For cases censored in an interval, half of it is counted.
         """
         interval, event, k = codes[:, None] // 2, codes[:, None] % 2 == 1, np.arange(self.n)
         own = k == interval
@@ -126,7 +126,7 @@ def expected_events(codes: Codes, n_intervals: int) -> tuple[Array, Array]:
 
 
 class LeaveOneOutTimes(LeaveOneOutBatches):
-    """The leave-one-out density of the importances where outcomes are times; classes are those of `TimeIntervals`.
+    """The leave-one-out density of the importances if outcomes are times; classes are those of `TimeIntervals`.
 
     Examples
     --------

@@ -1,15 +1,14 @@
-"""Votes into the distribution of a number.
+"""Conversion of votes to the distribution of a number.
 
-Each neighbor votes for its own outcome. Where outcomes are low, middling or high is a matter of classes, and the votes
-for these are calibrated as any votes are (`calibrate`). The neighbors' outcomes, weighed accordingly, are then pulled
-so that their mean is worth what it says, drawn together or apart so that their spread is, and each is dressed in a
-normal kernel (affine kernel dressing: Bröcker and Smith, Tellus A 60, 2008):
+Each neighbor votes for its own outcome. Low, medium and high outcomes are classes, and the votes for these are
+calibrated like other votes (`calibrate`). The neighbors' outcomes are weighted accordingly, then shifted and scaled
+such that their mean and spread are calibrated, and each gets a normal kernel (affine kernel dressing: Bröcker and
+Smith, Tellus A 60, 2008):
 
     y ~ sum_b weight_b Normal(location + spread * (y_b - mean), bandwidth),    mean = sum_b weight_b y_b,
     location = center + slope * (mean - center).
 
-Past cases whose votes were taken as if they were new (leave-one-out) say what the three numbers are: those under which
-the past outcomes are most probable.
+The three parameters are learned from leave-one-out votes on past cases by maximum likelihood.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ class KernelDensity:
     center : float
         Mean of the parents' outcomes.
     slope : float
-        Above 1 if the mean of the neighbors' outcomes is too cautious.
+        Above 1 if the mean of the neighbors' outcomes is too close to the center.
     spread : float
         Scale of the differences between the neighbors: below 1 if they are too large.
     bandwidth : float
@@ -75,7 +74,8 @@ class KernelDensity:
         voter_weight: NDArray[np.float64] | None = None,
         case_weight: NDArray[np.float64] | None = None,
     ) -> KernelDensity:
-        """Learn the parameters that make the outcomes y of past cases most probable, given the leave-one-out votes.
+        """Learn the parameters that maximize the likelihood of the outcomes y of past cases, given the leave-one-out
+        votes.
 
         Parameters
         ----------
@@ -138,9 +138,9 @@ def quantile_between(
     level: float,
     below: Callable[[NDArray[np.float64]], NDArray[np.float64]],
 ) -> NDArray[np.float64]:
-    """Where distribution functions reach a level, each between its own ends: by halving, to within rounding.
+    """Quantiles of distribution functions between given bounds, by bisection to rounding error.
 
-    By hand, because scipy.optimize.elementwise came with SciPy 1.15, and 1.14 will do for all else.
+    scipy.optimize.elementwise requires SciPy 1.15, and everything else works with 1.14.
 
     Examples
     --------
@@ -159,8 +159,8 @@ def vote_weights(
 ) -> NDArray[np.float64]:
     """Weights of S parents in the outcome of n cases, (n, S), each row with the sum 1.
 
-    Each has its mean share of the votes; what is missing to 1, the base rates' share, goes to all parents alike, but
-    not to the one that the case itself is.
+    Each parent has its mean share of the votes; the rest, the share of the base rates, is divided equally among all
+    parents except the case itself.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def vote_weights(
     own_parent : int array of shape (n,)
         Index of a case among the parents, -1 if it is not one.
     voter_weight : array of shape (S,), optional
-        How often each parent counts.
+        Weight of each parent.
 
     Examples
     --------
@@ -187,14 +187,14 @@ def vote_weights(
 
 
 def class_weights(weights: NDArray[np.float64], classes: NDArray[np.int64], n_classes: int) -> NDArray[np.float64]:
-    """The weight of each class, (n, M), among weights of parents, (n, S), which have these classes, (S,)."""
+    """The total weight of each class, (n, M), from weights of parents, (n, S), with these classes, (S,)."""
     return np.column_stack([(weights * (classes == m)).sum(axis=1) for m in range(n_classes)])
 
 
 def calibrated_weights(
     weights: NDArray[np.float64], classes: NDArray[np.int64], calibration: Calibration
 ) -> NDArray[np.float64]:
-    """Weights (n, S) under which each class has its calibrated probability; within a class they stay in proportion.
+    """Weights (n, S) that give each class its calibrated probability; proportions within a class are unchanged.
 
     Examples
     --------
@@ -208,14 +208,12 @@ def calibrated_weights(
 
 
 class OutcomeGroups(NamedTuple):
-    """Parents of one class with about the same outcome, so that their weights can be kept as one.
+    """Groups of parents of one class with about the same outcome, whose weights are combined.
 
     Attributes
     ----------
     order : int array of shape (S,)
-        The parents, by outcome.
-    starts : int array of shape (G,)
-        Where in this order each group begins.
+        The parents, sorted by outcome. starts : int array of shape (G,) Start of each group in this order.
     outcomes, classes : arrays of shape (G,)
         Mean outcome of a group, and its class.
     weights : array of shape (G,), or None
@@ -235,7 +233,7 @@ class OutcomeGroups(NamedTuple):
         classes: NDArray[np.int64],
         voter_weight: NDArray[np.float64] | None = None,
     ) -> OutcomeGroups:
-        """At most `N_GROUPS` groups, and one more for each class; parents by themselves where there are no more."""
+        """At most `N_GROUPS` groups, plus one per class; with fewer parents, each is a separate group."""
         n = len(outcomes)
         order = np.argsort(outcomes, kind="stable")
         in_order = classes[order]

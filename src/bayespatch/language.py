@@ -1,8 +1,8 @@
 """The language of a page: its texts from gettext catalogs, its numbers and dates by the conventions of the locale.
 
-English is the default, and needs no catalog and no other package. `using` chooses another language for a block of code;
-`gettext` and its relatives then translate. Texts that were written in English earlier and stored, such as the warnings
-of an explanation, are translated by `stored_text` when they are shown.
+English is the default and needs no catalog or other packages. `using` chooses another language for a block of code;
+`gettext` and related functions then translate. Texts that are stored in English, such as the warnings of an
+explanation, are translated by `stored_text` when they are displayed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Language:
     decimal, group : str
         Symbols in a number.
     percent : str
-        What follows a number of percents.
+        Symbol after a percentage.
     texts : gettext translations
     """
 
@@ -57,7 +57,7 @@ class Language:
 
     @cached_property
     def values(self) -> list[tuple[re.Pattern[str], str]]:
-        """The same of values of a case; their placeholders are numbers."""
+        """The same for values of a case; their placeholders are numbers."""
         return self._patterns(VALUE, r"-?\d[\d.]*(?:e[+-]?\d+)?")
 
     def _patterns(self, context: str, part: str) -> list[tuple[re.Pattern[str], str]]:
@@ -151,7 +151,7 @@ def using(code: str) -> Iterator[None]:
 
 
 def preferred(header: str) -> str:
-    """The language that an Accept-Language header prefers among `languages`; English where it names none of them.
+    """The language among `languages` that an Accept-Language header prefers; English if it names none of them.
 
     Examples
     --------
@@ -173,7 +173,7 @@ def preferred(header: str) -> str:
 
 
 def to_translate(text: str) -> str:
-    """The text as it is; it is in the catalogs, and is translated where it is shown."""
+    """The text unchanged; it is in the catalogs, and translated when it is displayed."""
     return text
 
 
@@ -183,7 +183,7 @@ def gettext(text: str, /, **values: object) -> str:
 
 
 def pgettext(context: str, text: str, /, **values: object) -> str:
-    """A text whose translation depends on where it stands, which `context` says."""
+    """A text whose translation depends on `context`."""
     return _filled(current().texts.pgettext(context, text), values)
 
 
@@ -203,7 +203,7 @@ def _filled(text: str, values: dict[str, object]) -> str:
 
 
 def stored_text(text: str) -> str:
-    """A message that was written in English, in the current language; as it is where no translation fits."""
+    """A message written in English, in the current language; unchanged if there is no translation."""
     language = current()
     if language.code == ENGLISH:
         return text
@@ -229,7 +229,7 @@ def _ended(translation: str, text: str) -> str:
 
 
 def stored_value(text: str) -> str:
-    """A value of a case as written in English: "yes", "not known" and numbers in the current language."""
+    """A value of a case written in English: "yes", "not known" and numbers in the current language."""
     language = current()
     if language.code == ENGLISH:
         return text
@@ -248,7 +248,7 @@ def stored_value(text: str) -> str:
 
 
 def decimal(text: str) -> str:
-    """A number in English digits, with the symbols of the current language."""
+    """A number in English notation, with the symbols of the current language."""
     language = current()
     return text.translate(str.maketrans(".,", f"{language.decimal}{language.group}"))
 
@@ -274,7 +274,7 @@ def day(at: date) -> str:
 
 
 def moment(at: datetime) -> str:
-    """Date and time. English pages use ISO 8601, which Americans and Britons read alike."""
+    """Date and time. English pages use ISO 8601, which is unambiguous in the US and the UK."""
     code = current().code
     if code == ENGLISH:
         return at.strftime("%Y-%m-%d %H:%M")

@@ -1,7 +1,7 @@
-"""Past cases predicted by the others, each as if it were new: what calibration and every stated score rest on.
+"""Leave-one-out predictions of past cases, used for calibration and all reported scores.
 
-The importances maximise leave-one-out predictions, so they predict the rows that they were learned from better than new
-ones. Rows are therefore predicted in folds, each with importances learned without that fold (`HeldOut`).
+The importances maximize leave-one-out predictions, so they predict the training rows better than new ones. Rows are
+therefore predicted in folds, each with importances learned without that fold (`HeldOut`).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class HeldOut(NamedTuple):
     Attributes
     ----------
     rows : int array
-        The rows; those of all folds are the whole table.
+        The rows; the folds together contain the whole table.
     posterior : Posterior
         The importances.
     """
@@ -68,22 +68,22 @@ def leave_one_out_votes(
     scheduler: str | None = None,
     report: Callable[[int], object] = lambda done: None,
 ) -> tuple[LeaveOneOutVotes, NDArray[np.float64]]:
-    """Predict the past cases, or `most` of them, evenly spread, each without itself.
+    """Predict the past cases, or `most` evenly spaced ones, each without itself.
 
     Parameters
     ----------
     posterior : Posterior
         The fit.
     past : Data
-        The rows of the training table and its parents; `past.own_parent` says which parent a row is.
+        The rows of the training table and its parents; `past.own_parent` has the parent that is the row itself.
     held_out : sequence of HeldOut, optional
         Importances learned without each fold of the rows. Votes come from these, familiarity from `posterior`.
     most : int, optional
-        How many, at most; None: `n_left_out`.
+        Maximum number; None: `n_left_out`.
     error, max_passes, n_threads, engine, scheduler
         As in `predict_batches`; the error is that of the votes.
     report : callable
-        Called with the number of cases that are done.
+        Called with the number of finished cases.
 
     Returns
     -------
@@ -112,7 +112,7 @@ def leave_one_out_votes(
 def by_fold(
     posterior: Importances, held_out: Sequence[HeldOut], chosen: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], Importances]]:
-    """Places among the chosen rows, and the importances that predict them: `posterior` without folds."""
+    """Positions among the chosen rows, and the importances that predict them: `posterior` without folds."""
     if not held_out:
         yield np.arange(len(chosen)), posterior
     for fold in held_out:
@@ -127,7 +127,7 @@ def cases_of(data: Data, places: NDArray[np.int64]) -> Data:
 
 
 def n_left_out(y: NDArray[np.int64]) -> int:
-    """Number of past cases, of these classes, to predict by the others.
+    """Number of past cases with these classes to predict from the others.
 
     Examples
     --------
@@ -143,7 +143,9 @@ def n_left_out(y: NDArray[np.int64]) -> int:
 
 
 def cases_left_out(past: Data, most: int | None = None) -> tuple[NDArray[np.int64], Data]:
-    """The past cases to predict by the others, at most this number, evenly spread; and these, classes hidden."""
+    """The past cases to predict from the others, at most this number, evenly spaced; and the same with hidden "
+    "classes.
+    """
     n = len(past.x)
     chosen = np.linspace(0, n - 1, n_left_out(past.y) if most is None else min(n, most)).round().astype(np.int64)
     hidden = np.full(len(chosen), HIDDEN)

@@ -142,7 +142,7 @@ def tune(
     class_weight : array of shape (M,), optional
         Weight of the cases of each class.
     report : callable
-        Called with the number of codings that are done.
+        Called with the number of finished codings.
     log_prior : dict of floats, optional
         Log prior odds of codings; 0 by default.
     given : Hyperparameters, optional

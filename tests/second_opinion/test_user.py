@@ -116,7 +116,7 @@ def test_a_stored_opinion_says_what_it_wants():
     with pytest.raises(ValueError, match="missing values"):
         stored.predict_proba(X.mask(X > 60))
     arrays, plain = stored.to_arrays()
-    with pytest.raises(ValueError, match="do not fit together"):
+    with pytest.raises(ValueError, match="are inconsistent"):
         LinearOpinion.from_arrays({**arrays, "coef": arrays["coef"][:1]}, plain)
     with pytest.raises(ValueError, match="not a stored second opinion"):
         LinearOpinion.from_arrays({}, plain)

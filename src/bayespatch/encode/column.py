@@ -290,7 +290,7 @@ class Column:
     # Storage
 
     def to_dict(self) -> JSONObject:
-        """Plain data, ready for JSON, from which `from_dict` makes an equal column."""
+        """JSON-ready data from which `from_dict` creates an equal column."""
         return {name: list(part) if isinstance(part, tuple) else part for name, part in asdict(self).items()}
 
     @classmethod

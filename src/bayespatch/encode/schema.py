@@ -335,7 +335,7 @@ class Schema:
         return [dict(zip(self.names, row, strict=True)) for row in zip(*texts, strict=True)]
 
     def to_dict(self) -> JSONObject:
-        """Plain data, ready for JSON, from which `from_dict` makes an equal schema."""
+        """JSON-ready data from which `from_dict` creates an equal schema."""
         columns = [column.to_dict() for column in self.columns]
         return {
             "format": _FORMAT,

@@ -306,12 +306,13 @@ class FeaturePoints:
 
 @dataclass(frozen=True)
 class Attribution:
-    """How the values of the case lead from the base rate to the prediction: Shapley values.
+    """The contributions of the values, from the base rate to the prediction: Shapley values.
 
     Attributes
     ----------
     label : str or None
-        The class whose probability is explained: of two the last, of more the predicted one; None for numbers.
+        The class whose probability is explained: with two classes the last, with more the predicted one; None for
+        numbers.
     base : float
         The probability, or the number, for a case without known values.
     total : float
@@ -336,10 +337,8 @@ class Guard:
     Attributes
     ----------
     kind : {"range", "unseen", "itself", "combination", "subgroup", "rare", "usual", "absent"}
-        A number beyond the past cases'; a value that none of them has; the case is one of them; a combination of values
-        that is unlike them; a subgroup in which predictions were worse; a class with few past cases.
-    text : str
-        In words.
+        A number outside the range of the past cases; an unseen value; the case is a past case; an unusual combination
+        of values; a subgroup in which predictions were worse; a class with few past cases. text : str The message.
     """
 
     kind: GuardKind

@@ -1,4 +1,4 @@
-"""What votes on a case mean: probabilities, intervals, both opinions, and the number itself where one is predicted."""
+"""Conversion of the votes on a case to probabilities, intervals, both opinions, and the predicted number."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 
 class Reading(NamedTuple):
-    """How the votes on one case are read.
+    """Conversion of the votes on one case.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class Reading(NamedTuple):
         return mean, (low, high)
 
     def population_interval(self) -> tuple[float, float] | None:
-        """The interval that holds the share `level` of all past cases' numbers; None for classes."""
+        """The interval that contains the share `level` of all past cases' numbers; None for classes."""
         if not isinstance(self.fitted, FittedNumbers):
             return None
         tails = ((1.0 - self.level) / 2, (1.0 + self.level) / 2)

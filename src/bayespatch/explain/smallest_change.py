@@ -1,12 +1,12 @@
-"""The search for the smallest change of a case that changes its prediction.
+"""The search for the smallest change to a case that changes its prediction.
 
 The size of a change is the sum over the features that it changes: for a number or an ordered level the share of the
 past cases that its new value passes or reaches on the way from the old one, for a category, or a value that was
 missing, 1. Only values that past cases have are tried.
 
-Changes are tried in the order of their size, so the first that changes the prediction is the smallest. Where that takes
-too many predictions, a beam search finds a change, which is then made smaller one feature at a time; the result says
-that it is not proven to be the smallest.
+Changes are tried in order of size, so the first that changes the prediction is the smallest. If that takes
+too many predictions, a beam search finds a change, which is then reduced one feature at a time; the result says that it
+is not proven to be the smallest.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SmallestChange:
 
 
 def candidates(schema: Schema, j: int, own: float, values: NDArray[np.float64]) -> list[tuple[float, float]]:
-    """Other values of a feature that past cases, (n,), have, and the size of the change to each, the smallest first.
+    """Other values of a feature among past cases, (n,), and the sizes of the changes, smallest first.
 
     Examples
     --------
@@ -86,8 +86,7 @@ def candidates(schema: Schema, j: int, own: float, values: NDArray[np.float64]) 
 
 
 def in_order_of_size(single: Candidates, most: int) -> Iterator[tuple[float, Values]]:
-    """Changes of up to `most` features with their sizes, the smallest first, each once; of equal ones the fewest
-    features first.
+    """Changes of up to `most` features with their sizes, smallest first, then fewest features first.
 
     Examples
     --------
@@ -126,7 +125,9 @@ class _Search:
     n_tried: int = 0
 
     def tried(self, changes: Sequence[Values]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Log odds of the wanted class (of the best other class) against the predicted one, and what is reached."""
+        """Log odds of the wanted class (or the best other class) against the predicted one, and whether it is "
+        "reached.
+        """
         p = self.judge(changes)
         self.n_tried += len(changes)
         if self.wanted is None:
@@ -141,7 +142,7 @@ class _Search:
         return sum(dict(self.single[j])[value] for j, value in change.items())
 
     def beam(self, most: int) -> tuple[Values, bool]:
-        """A change that is reached, or the one that comes closest."""
+        """A change that succeeds, or the one that comes closest."""
         coarse = {j: _spread(found) for j, found in self.single.items()}
         going_on: list[Values] = [{}]
         closest: tuple[float, Values] = (-np.inf, {})
@@ -166,7 +167,7 @@ class _Search:
         return closest[1], False
 
     def smaller(self, change: Values) -> Values:
-        """The change with single features restored or moved less, as long as that is enough."""
+        """The change with individual features restored or changed less, as long as it still succeeds."""
         while True:
             less = [{k: v for k, v in change.items() if k != j} for j in change if len(change) > 1]
             for j, value in change.items():

@@ -1,4 +1,4 @@
-"""From a fitted model to its overview, with other methods' rankings of the features beside its own."""
+"""Creates the overview of a fitted model, with feature rankings by other methods for comparison."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Q_INTERVAL = (0.05, 0.95)
 
 
 class EstimatorInfo(NamedTuple):
-    """An estimator as the overview names it."""
+    """The name of an estimator in the overview."""
 
     name: str
     changed: dict[str, str]  # parameters that are not the default, as text

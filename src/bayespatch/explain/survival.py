@@ -1,4 +1,6 @@
-"""The answer of a survival model about one case: a curve, who votes for it, and what raises or lowers the risk."""
+"""The answer of a survival model about one case: a curve, the past cases behind it, and what raises or lowers "
+"the risk.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,7 @@ INTERVAL = (0.05, 0.95)  # of the importances
 
 
 class TimesCase(NamedTuple):
-    """One case as it is explained.
+    """The case to explain.
 
     Attributes
     ----------
@@ -42,7 +44,7 @@ class TimesCase(NamedTuple):
     data : Data
         The case with the parents.
     same : int
-        Row of the training table that it is itself; -1 for a new case.
+        Row of the training table that is identical to the case; -1 for a new case.
     """
 
     id: str | None
@@ -61,7 +63,7 @@ class SurvivalExplanation:
     Attributes
     ----------
     case : dict
-        "id", "values", "warnings", "warning_kinds", "target" (what the time is called).
+        "id", "values", "warnings", "warning_kinds", "target" (name of the time).
     prediction : dict
         "event", "time" (the horizon), "probability" of the event by then with "interval" and "population" (that of all
         past cases), "level"; and the whole curve, as `FollowUp.summaries` describes a time: "median", "curve",
@@ -111,7 +113,7 @@ class SurvivalExplanation:
         return "\n".join(part for line in _lines(self.to_dict()) for part in fit_width(line, width))
 
     def to_html(self) -> str:
-        """The answer as HTML, without the page around it."""
+        """The answer as an HTML fragment."""
         why = self.to_dict()
         return survival_answer(why, list(sentences(why)), precedent(why))
 

@@ -1,4 +1,4 @@
-"""An explanation for a terminal, in columns that fit its width. No value is ever cut: long ones are wrapped."""
+"""An explanation for a terminal, in columns that fit its width. Values are never truncated: long ones are wrapped."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Votes of every past case, in closed form.
 
-With exactly one neighbor a draw, past case b is that neighbor of a case with probability proportional to a product over
-features: one factor where the two agree, another where they differ. So the vote of every past case is known exactly
-given the importances, without sampling.
+With exactly one neighbor per draw, past case b is the neighbor of a case with probability proportional to a product
+over features, with one factor if the two agree and another if they differ. So given the importances, the vote of every
+past case is computed exactly, without sampling.
 
-`CaseIndex` holds the past cases column by column, one or two bytes a value. A *comparison* asks whether a past case's
-code lies in a range around the case's own; the weight of a past case is ``exp`` of the summed log weights of the
+`CaseIndex` stores the past cases by column, with one or two bytes per value. A *comparison* tests whether a past case's
+code lies in a range around the case's code; the weight of a past case is ``exp`` of the summed log weights of the
 comparisons that hold.
 """
 

@@ -1,4 +1,4 @@
-"""Past cases, stored for comparison with any new case."""
+"""Storage of past cases for comparison with new cases."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ Codes = AnyArray  # uint8, uint16 or uint32
 
 
 class Ranges(NamedTuple):
-    """What each comparison accepts, for n cases and K comparisons.
+    """The codes that each comparison accepts, for n cases and K comparisons.
 
     Attributes
     ----------
-    low, high : arrays of shape (n, K), of the index's own type
-        A comparison holds for a past case whose code c satisfies ``low <= c <= high``; ``low > high`` never holds.
+    low, high : arrays of shape (n, K), of the index's type A comparison holds for a past case whose code c satisfies
+    ``low <= c <= high``; ``low > high`` never holds.
     """
 
     low: Codes
@@ -96,7 +96,7 @@ class CaseIndex:
         windows : P sequences of numbers
             Largest difference of two values of a column that agree; several windows of a column count separately.
         has_missing : bool array of shape (P,), optional
-            Columns that need a comparison for missing values; pass those of the whole table if x is a part of it.
+            Columns that need a comparison for missing values; if x is a part of a table, pass those of the whole table.
         weights : array of shape (N,), optional
             Weight of the vote of each case, above 0.
         """
@@ -112,13 +112,13 @@ class CaseIndex:
         return cls(codes, levels, start, rows, *comparisons(windows, missing), own)
 
     def with_missing(self, has_missing: NDArray[np.bool_]) -> CaseIndex:
-        """The same past cases, with comparisons for missing values of these columns, (P,), and of no others."""
+        """The same past cases, with comparisons for missing values of these columns, (P,), only."""
         windows = [self.reach[(self.columns == j) & ~np.isnan(self.reach)] for j in range(len(self.levels))]
         columns, reach = comparisons(windows, has_missing)
         return replace(self, columns=columns, reach=reach)
 
     def with_cases(self, x: NDArray[np.float64], y: NDArray[np.int64]) -> CaseIndex:
-        """The same past cases and k more, coded as x, (k, P), with classes y: equal to an index of all of them.
+        """The same past cases and k more, with codes x, (k, P), and classes y; equal to an index of all of them.
 
         The comparisons do not change.
 
@@ -162,7 +162,7 @@ class CaseIndex:
 
     @property
     def log_range_of_weights(self) -> float:
-        """Logarithm of the largest weight over the smallest."""
+        """Logarithm of the ratio of the largest to the smallest weight."""
         if self.weights is None or not len(self.weights):
             return 0.0
         return float(np.log(self.weights.max() / self.weights.min()))
@@ -185,7 +185,7 @@ class CaseIndex:
         return np.repeat(np.arange(self.n_classes), np.diff(self.start))
 
     def positions(self) -> NDArray[np.int64]:
-        """Where each row of the original table is stored, (N,)."""
+        """Stored position of each row of the original table, (N,)."""
         places = np.empty(self.n_cases, np.int64)
         places[self.rows] = np.arange(self.n_cases)
         return places
@@ -205,7 +205,7 @@ class CaseIndex:
         return found
 
     def ranges(self, x: NDArray[np.float64]) -> Ranges:
-        """The codes that agree with each of n cases, in every comparison; x has shape (n, P).
+        """The codes that agree with each of n cases in each comparison; x has shape (n, P).
 
         A value that is missing in the case is not compared.
         """

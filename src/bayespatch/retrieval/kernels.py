@@ -1,10 +1,10 @@
-"""Kernels on the CPU: which comparisons hold, and sums over past cases.
+"""CPU kernels for comparisons and for sums over past cases.
 
 The comparisons of a past case are the bits of a few *keys*, up to `MOST_BITS` bits each, and a table has the product of
 the weights for every key. So the weight of a past case, in all draws at once, is a product of a few table rows.
 
-A past case whose weight is negligible beside the best one's, in every draw, is skipped: those skipped have together at
-most `NEGLIGIBLE` times the weight of the best.
+A past case is skipped if its weight is negligible compared with the largest one in every draw: all skipped cases
+together have at most `NEGLIGIBLE` times the largest weight.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def drop_excluded(excluded, first, kept):
 
 @compiled
 def bound(rows, kept, upper, lower, best, above):
-    """above[b]: the largest log weight of a past case in any draw. Returns the best guaranteed one so far."""
+    """above[b]: the largest log weight of a past case in any draw. Returns the largest guaranteed one so far."""
     for b in range(rows.shape[1]):
         if not kept[b]:
             continue
@@ -72,7 +72,9 @@ def bound(rows, kept, upper, lower, best, above):
 
 @compiled
 def compact(rows, kept, above, least, places):
-    """Move the rows of past cases that may matter to the front; returns how many there are. places: where they were."""
+    """Move the rows of past cases that may matter to the front; returns their number. places: their previous "
+    "positions.
+    """
     n = 0
     for b in range(rows.shape[1]):
         if kept[b] and above[b] >= least:
@@ -115,7 +117,7 @@ def add_many(table, rows, product, total):
 
 @vectorised
 def add_weighted(table, rows, weight, places, first, product, total):
-    """The same for cases with weights of their own: past case b counts weight[first + places[b]] times."""
+    """The same for weighted cases: past case b counts weight[first + places[b]] times."""
     for b in range(rows.shape[1]):
         factor = np.float32(weight[first + places[b]])
         leading = table[rows[0, b]]
@@ -140,7 +142,7 @@ def log_weight(table, rows, b, logs):
 
 @compiled
 def best_past_case(codes, start, layout, low, high, excluded, upper, lower, scratch):
-    """The best guaranteed log weight among all past cases, and the log weights of one that has it in `scratch.logs`."""
+    """The largest guaranteed log weight among all past cases, and the log weights of such a case in `scratch.logs`."""
     best = -math.inf
     for m in range(len(start) - 1):
         for first in range(start[m], start[m + 1], BLOCK):
@@ -348,7 +350,7 @@ def best_left_out(codes, start, layout, low, high, excluded, table, scratch):
 def sum_by_comparison(by_row, layout, sums):
     """sums[k]: total weight of the past cases that pass comparison k; sums[K]: of all. Overwrites `by_row`, (T,).
 
-    In each key, the half of the rows that have the highest bit is added up, then folded into the other half.
+    For each key, the half of the rows with the highest bit set is summed, then folded into the other half.
     """
     for c in range(len(layout.offset)):
         begin, n_bits, offset = layout.bits[c], layout.bits[c + 1] - layout.bits[c], layout.offset[c]

@@ -1,7 +1,8 @@
-"""Past cases in several parts, in files, in this process or on Dask workers, that vote as one index.
+"""Past cases in several parts (in files, in this process or on Dask workers) that vote as one index.
 
-A part keeps its own cases (`PastPart`), one or two bytes a value. Coded values of the cases in question and log weights
-go to every part; sums and the largest voters come back. The size of both does not depend on the number of past cases.
+A part stores its own cases (`PastPart`), with one or two bytes per value. Coded values of the cases and log weights are
+sent to every part; sums and the largest voters are returned. The size of both does not depend on the number of past
+cases.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class LargestShares(NamedTuple):
     Attributes
     ----------
     rows : int array of shape (n, k)
-        Rows of the whole table, by share, the largest first; equal shares by row.
+        Rows of the whole table, sorted by share in descending order, then by row.
     shares : array of shape (n, k)
         Mean shares over the draws.
     squares : array of shape (n,)
@@ -82,17 +83,17 @@ Coded: TypeAlias = tuple[Array, NDArray[np.int64]] | tuple[Array, NDArray[np.int
 
 
 class Each(Protocol):
-    """Calls a function with each of several lists of arguments, and returns the results in their order."""
+    """Calls a function with each of several argument lists, and returns the results in order."""
 
     def __call__(self, function: Callable[..., Result], arguments: Sequence[tuple[object, ...]]) -> Iterable[Result]:
         """Call it with each."""
 
 
 class Parts(Protocol):
-    """Several `PastPart`, wherever they are."""
+    """Several `PastPart`, in any location."""
 
     def each(self, function: Callable[..., Result], shared: object, own: Iterable[object]) -> Iterator[Result]:
-        """function(shared, part, own argument) for every part, in their order."""
+        """Call function(shared, part, own argument) for every part, in order."""
 
     def close(self) -> None:
         """Drop the parts."""
@@ -105,7 +106,7 @@ class PartsHere:
         self.parts = list(parts)
 
     def each(self, function: Callable[..., Result], shared: object, own: Iterable[object]) -> Iterator[Result]:
-        """function(shared, part, own argument) for every part, in their order."""
+        """Call function(shared, part, own argument) for every part, in order."""
         return (function(shared, part, value) for part, value in zip(self.parts, own, strict=True))
 
     def close(self) -> None:
@@ -120,7 +121,7 @@ class PartsInFiles:
     ----------
     folder : str
     digests : sequence of str
-        Of the files, in the order of the parts.
+        SHA-256 of the files, in the order of the parts.
     is_temporary : bool
         Whether the folder is deleted with this object.
     """
@@ -135,28 +136,28 @@ class PartsInFiles:
         return os.path.join(self.folder, digest + ENDING)
 
     def each(self, function: Callable[..., Result], shared: object, own: Iterable[object]) -> Iterator[Result]:
-        """function(shared, part, own argument) for every part, in their order."""
+        """Call function(shared, part, own argument) for every part, in order."""
         return (function(shared, self._part(name), value) for name, value in zip(self.digests, own, strict=True))
 
     def check(self) -> None:
-        """Compare every file with its digest; damage is a StorageError."""
+        """Compare every file with its digest; a difference is a StorageError."""
         for digest in self.digests:
             path = self.path(digest)
             if not os.path.isfile(path):
-                remedy = "put the folder with the past cases beside the model file, under this name"
+                remedy = "put the folder with the past cases next to the model file, under this name"
                 raise refuse(path, "this file of past cases is missing", remedy)
             if file_digest(path) != digest:
                 raise refuse(path, "this file of past cases is damaged: its checksum differs")
 
     def delete_others(self) -> None:
-        """Delete the files of the folder that are none of these parts."""
+        """Delete the files of the folder that are not among these parts."""
         known = {digest + ENDING for digest in self.digests}
         for name in os.listdir(self.folder):
             if name.endswith(ENDING) and name not in known:
                 os.unlink(os.path.join(self.folder, name))
 
     def close(self) -> None:
-        """Drop the parts, and files that are temporary."""
+        """Drop the parts and delete temporary files."""
         self._mapped = {}
         if self._remove is not None:
             self._remove()
@@ -176,7 +177,7 @@ class PartsInFiles:
 
 
 def not_portable() -> NoReturn:
-    """Refuse to copy past cases that are not in files of their own."""
+    """Refuse to copy past cases that are not in permanent files."""
     raise TypeError(
         "the past cases of this model are in temporary files or on Dask workers and cannot be copied or pickled with "
         "it; save the model with save(path) and load it where it is needed"
@@ -186,7 +187,7 @@ def not_portable() -> NoReturn:
 class PartitionedIndex:
     """Past cases in several parts.
 
-    Its results are those of one `CaseIndex` of all parts, one after the other, up to rounding. Past cases are named by
+    Its results equal those of one `CaseIndex` of the concatenated parts, up to rounding. Past cases are identified by
     their row in the whole table. Make one with `build`.
 
     Attributes
@@ -198,7 +199,7 @@ class PartitionedIndex:
     n_by_class : int array of shape (M,)
         Past cases of each class.
     compares_missing : bool array of shape (P,)
-        For which columns a comparison asks whether a past case's value is missing.
+        The columns with a comparison for missing values.
     columns, reach : arrays of shape (K,)
         As in `CaseIndex`.
 
@@ -242,13 +243,13 @@ class PartitionedIndex:
         each: Each | None = None,
         in_files: bool = False,
     ) -> PartitionedIndex:
-        """Read and index each part where it lies.
+        """Read and index each part on its worker.
 
         Parameters
         ----------
         read : callable
-            From the arguments of a part to its coded values (n, P) and classes (n,), and where past cases are to be
-            shown their own values (n, P) and names (n texts, or None); see `Partitions.coding`.
+            Maps the arguments of a part to its coded values (n, P) and classes (n,) and, if past cases can be shown,
+            their original values (n, P) and names (n texts, or None); see `Partitions.coding`.
         arguments : iterable of tuples
             The arguments for each part. They may contain parts of Dask collections.
         n_classes, windows
@@ -256,11 +257,11 @@ class PartitionedIndex:
         has_missing : bool array of shape (P,), optional
             Columns that need a comparison for missing values; by default those with missing values in any part.
         scheduler : str, optional
-            Address of a Dask scheduler: each part stays on a worker. Without it the parts are kept in this process, or
-            in files.
+            Address of a Dask scheduler: each part stays on a worker. Without it, the parts are stored in this process,
+            or in files.
         each : callable, optional
-            Calls a function with each of a number of argument lists, as `Partitions.each`; without a scheduler, and if
-            left out, parts are read one after the other in this process.
+            Calls a function with each of a number of argument lists, as `Partitions.each`; by default, without a
+            scheduler, parts are read one after the other in this process.
         in_files : bool
             Without a scheduler: keep the parts in temporary files, which are deleted with the index.
         """
@@ -287,7 +288,7 @@ class PartitionedIndex:
 
     @classmethod
     def of_parts(cls, parts: Parts, n_parts: int, windows: Sequence[Sequence[float]]) -> PartitionedIndex:
-        """Of parts that are there; on an error they are dropped."""
+        """Create an index of existing parts; on an error they are dropped."""
         try:
             sizes, missing = zip(*parts.each(_described, None, range(n_parts)), strict=True)
             by_class = np.array(sizes, np.int64)
@@ -310,7 +311,7 @@ class PartitionedIndex:
 
     @property
     def total_weight(self) -> float:
-        """Sum of the weights of all past cases, which weigh the same."""
+        """Sum of the weights of all past cases, which have equal weights."""
         return float(self.n_cases)
 
     @property
@@ -340,7 +341,7 @@ class PartitionedIndex:
         n_threads : int
             Threads for each part; on workers one thread handles a part.
         engine : {"cpu", "cuda", "auto"}
-            The object on a worker that votes for a part.
+            The engine that computes the votes of a part.
         """
         return reduce(add, self._each(_vote, self._question(x, log_weights, left_out, n_threads, engine)))
 
@@ -409,7 +410,7 @@ class PartitionedIndex:
         return PastCases(x, y, values, [ids[place] for place in places.tolist()])
 
     def rows_with(self, values: Array) -> list[NDArray[np.int64]]:
-        """Rows of the whole table with exactly the own values of each of n cases, (n, P)."""
+        """Rows of the whole table with exactly the original values of each of n cases, (n, P)."""
         parts = list(self._each(_rows_with, values))
         return [np.concatenate(rows) for rows in zip(*parts, strict=True)] if len(values) else []
 
@@ -464,7 +465,7 @@ class _Question(NamedTuple):
     n_threads: int
 
     def options(self) -> JSONObject:
-        """Where and how to compute."""
+        """Settings of the computation."""
         return dict(n_threads=self.n_threads, engine=self.engine)
 
 

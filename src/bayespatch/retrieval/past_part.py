@@ -1,7 +1,7 @@
-"""One part of the past cases: their codes, their own values and their names, in memory or mapped from a file.
+"""One part of the past cases: codes, original values and names, in memory or mapped from a file.
 
-A file has the arrays as safetensors. Mapped arrays are read from disk when they are used, so a process needs memory
-for what it looks at: the codes for a vote, the values and names of a few past cases for an explanation.
+A file has the arrays as safetensors. Mapped arrays are read from disk on access, so a process needs memory only for
+what it uses: the codes for a vote, the values and names of a few past cases for an explanation.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class PastPart:
     index : CaseIndex
         Their codes.
     own : CaseIndex or None
-        Their own values, stored in the same way and order; no comparisons. None: the codes are all that is known.
+        Their original values, stored in the same way and order, without comparisons. None: only the codes are known.
     names : Names or None
         By row of the part; None: rows are numbered.
     """
@@ -116,7 +116,7 @@ class PastPart:
         windows: Sequence[Sequence[float]],
         has_missing: NDArray[np.bool_] | None = None,
     ) -> PastPart:
-        """Of coded rows, (n, P), with classes, (n,), their own values, (n, P), and their names."""
+        """From coded rows, (n, P), with classes, (n,), original values, (n, P), and names."""
         index = CaseIndex.build(x, y, n_classes, windows, has_missing)
         nothing: list[tuple[float, ...]] = [()] * x.shape[1]
         no_comparison = np.zeros(x.shape[1], dtype=np.bool_)
@@ -132,7 +132,7 @@ class PastPart:
         return PastCases(x, self.index.classes[places], values, names)
 
     def rows_with(self, values: Array) -> NDArray[np.int64]:
-        """Rows of the part with exactly these own values, (P,)."""
+        """Rows of the part with exactly these original values, (P,)."""
         stored = self.index if self.own is None else self.own
         same = np.ones(stored.n_cases, dtype=np.bool_)
         for codes, levels, value in zip(stored.codes, stored.levels, values.tolist(), strict=True):
@@ -148,7 +148,7 @@ class PastPart:
     # Files
 
     def write(self, path: str) -> str:
-        """Write a file, which has its name once it is complete and on disk; returns its SHA-256."""
+        """Write a file, which gets its name once it is complete and on disk; returns its SHA-256."""
         arrays = _arrays_of(self.index, "index.")
         if self.own is not None:
             arrays |= _arrays_of(self.own, "own.")
@@ -171,7 +171,7 @@ class PastPart:
             part._check()
         except OSError as error:
             wrong = f"past cases cannot be read ({error.strerror or error})"
-            raise refuse(path, wrong, "put the folder with the past cases back beside the model file") from error
+            raise refuse(path, wrong, "put the folder with the past cases back next to the model file") from error
         except (ArithmeticError, LookupError, TypeError, ValueError) as error:
             raise refuse(path, f"this is not a file of past cases: {error}", ANOTHER_COPY) from error
         return part
@@ -203,7 +203,7 @@ def _index_of(arrays: dict[str, AnyArray], prefix: str) -> CaseIndex:
         or any(array.dtype != np.int64 or array.ndim != 1 for array in (ends, start, rows, columns))
         or codes.dtype.kind != "u"
     ):
-        raise ValueError("arrays are not of the types that they should be")
+        raise ValueError("arrays have unexpected types")
     if len(start) < 2 or start[0] != 0 or start[-1] != n or np.any(np.diff(start) < 0):
         raise ValueError("the classes do not follow one another")
     if len(rows) != n or (n and (rows.min() < 0 or rows.max() >= n or np.any(np.bincount(rows) != 1))):

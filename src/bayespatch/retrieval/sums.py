@@ -1,4 +1,4 @@
-"""Sums of votes, which parts of the past cases can add up, and what follows from them."""
+"""Sums of votes, which can be added over parts of the past cases, and the results derived from them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_SUMMED, MOST_SUMMED_DOUBLE = 80.0, 640.0
 
 
 class Layout(NamedTuple):
-    """How comparisons are grouped into keys."""
+    """The grouping of comparisons into keys."""
 
     columns: NDArray[np.int64]  # (K,)
     bits: NDArray[np.int64]  # (C + 1,) first comparison of each key
@@ -52,7 +52,7 @@ class Layout(NamedTuple):
 
 
 def fits_products(log_weights: Array, most: float) -> bool:
-    """Whether the products of the weights of all draws, (D, K), stay within a range of exp(most)."""
+    """Whether the products of the weights of all draws, (D, K), are within a range of exp(most)."""
     return bool(np.abs(log_weights).sum(axis=1).max(initial=0.0) <= most)
 
 
@@ -62,9 +62,8 @@ class LeftOut(NamedTuple):
     Attributes
     ----------
     positions : int array
-        All of them, case after case, ascending within a case.
-    edges : int array of shape (n + 1,)
-        Where each case's begin.
+        Positions for all cases, case by case, ascending within a case. edges : int array of shape (n + 1,) Start of
+        each case's positions.
     """
 
     positions: NDArray[np.int64]
@@ -72,7 +71,7 @@ class LeftOut(NamedTuple):
 
     @classmethod
     def nobody(cls, n: int) -> LeftOut:
-        """Everyone may vote on all n cases."""
+        """All past cases may vote on all n cases."""
         return cls(np.empty(0, np.int64), np.zeros(n + 1, np.int64))
 
     @classmethod
@@ -104,7 +103,7 @@ class LeftOut(NamedTuple):
         return cls(np.concatenate([np.empty(0, np.int64), *parts]), np.append(0, np.cumsum(last - first)))
 
     def stored_in(self, index: CaseIndex, first: int = 0) -> LeftOut:
-        """From rows of a table to stored positions in an index of its rows first, first + 1, ...; drops other rows."""
+        """Map rows of a table to stored positions in an index of its rows first, first + 1, ...; drop other rows."""
         inside = (self.positions >= first) & (self.positions < first + index.n_cases)
         n = len(self.edges) - 1
         if not inside.any():
@@ -115,7 +114,7 @@ class LeftOut(NamedTuple):
         return LeftOut(positions[order], np.append(0, np.cumsum(np.bincount(case, minlength=n))))
 
     def among(self, rows: NDArray[np.int64]) -> LeftOut:
-        """From rows of a table to the places of some of its rows, (S,), each once; drops the others.
+        """Map rows of a table to the positions of some of its rows, (S,), each once; drop the others.
 
         Examples
         --------

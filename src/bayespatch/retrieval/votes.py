@@ -29,7 +29,7 @@ ENGINES = ("cpu", "cuda", "auto")
 
 
 class VotesElsewhere(Protocol):
-    """The functions below in a module of another package, for another device."""
+    """The functions below, implemented by another package for another device."""
 
     def vote(self, index: CaseIndex, ranges: Ranges, log_weights: Array, *, left_out: LeftOut) -> VoteSums:
         """As `vote`; the weights fit single precision."""
@@ -54,7 +54,7 @@ class VotesElsewhere(Protocol):
 
 
 class Tables(NamedTuple):
-    """Weights by table row: what the kernels multiply."""
+    """Weights by table row, which the kernels multiply."""
 
     products: NDArray[np.float32]  # (T, D)
     logs: Array  # (T, D), or empty where products serve
@@ -169,7 +169,7 @@ def vote(
     index : CaseIndex
         The past cases.
     ranges : Ranges
-        What agrees with each case (`CaseIndex.ranges`).
+        The codes that agree with each case (`CaseIndex.ranges`).
     log_weights : array of shape (D, K)
         Log weight of every comparison in each draw.
     left_out : LeftOut, optional
@@ -292,7 +292,7 @@ def leave_one_out(
     slope : float
         The map from shares of the votes to probabilities.
     heard, base : arrays of shape (M,)
-        Weight of a vote for each class, and base rates; `LEAST` of the votes is the base rates'.
+        Weight of a vote for each class, and base rates; the base rates get the share `LEAST` of the votes.
     """
     sums = leave_one_out_sums(index, ranges, left_out, log_weights, n_threads=n_threads, engine=engine)
     return sums.scores(y, slope=slope, heard=heard, base=base)

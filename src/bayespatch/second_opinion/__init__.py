@@ -1,8 +1,8 @@
-"""A second opinion beside the precedents: an additive score, in which every feature counts for itself.
+"""A second opinion in addition to the precedents: an additive score without interactions.
 
-``design`` turns values into terms of a sum, ``logistic`` is the mathematics of the regression, ``additive`` the score
-of a class, ``mean`` that of a number and ``cox`` that of a time to an event; ``user`` is a classifier of the user's
-own.
+``design`` converts values to terms of a sum, ``logistic`` has the mathematics of the regression, ``additive`` is the
+score of a class, ``mean`` that of a number and ``cox`` that of a time to an event; ``user`` wraps a classifier passed
+by the user.
 """
 
 from typing import TypeAlias

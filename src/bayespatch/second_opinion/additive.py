@@ -1,9 +1,9 @@
-"""An additive score: what the risk factors say, each for itself.
+"""The additive score of the risk factors.
 
-A logistic regression of scikit-learn's on the terms of `Design`, with normal priors on its coefficients. How strong
-these are, and how much curvature they allow, is averaged over, by the marginal likelihood of the training table, or by
-the leave-one-out log score where that is clearly better. What the table leaves open about the coefficients moderates
-the probabilities: the less is known about the log odds of a case, the nearer to the base rate. See
+A scikit-learn logistic regression on the terms of `Design`, with normal priors on its coefficients. The score is
+averaged over the strength of the priors and the amount of curvature, weighted by the marginal likelihood of the
+training table, or by the leave-one-out log score if that is clearly better. Uncertainty about the coefficients
+moderates the probabilities: the more uncertain the log odds of a case, the closer its probability to the base rate. See
 docs/second-opinion.md.
 """
 
@@ -55,8 +55,8 @@ _NODES = np.polynomial.legendre.leggauss(64)
 class AdditiveScore:
     """Log odds as a sum over features, each a function of that feature alone.
 
-    With two classes there is one sum (K = 1), the log odds of the second class; with M > 2 classes there is one for
-    each (K = M), and probabilities are their softmax.
+    With two classes there is one sum (K = 1), the log odds of the second class; with M > 2 classes there is one per
+    class (K = M), and probabilities are their softmax.
 
     Attributes
     ----------
@@ -67,17 +67,17 @@ class AdditiveScore:
     intercept, coef : arrays of shape (K,) and (D, K)
         Of the regression, averaged over the priors.
     shares : array of shape (P,)
-        How the difference between the intercept and the base rate is shared out among the features: by the variance
-        of their contributions. Sum 1.
+        How the difference between the intercept and the base rate is distributed among the features: by the variance of
+        their contributions. Sum 1.
     covariance : array of shape (K (D + 1), K (D + 1)) or (K, D + 1, D + 1)
-        Of the coefficients, the intercept first, class by class (Jaakkola and Jordan's normal approximation); of each
-        class apart where the whole would be too large.
+        Of the coefficients, the intercept first, class by class (Jaakkola and Jordan's normal approximation); for each
+        class separately if the whole would be too large.
     loo : array of shape (n, M)
         Leave-one-out probabilities of the training rows.
     evidence : array of shape (len(CURVATURES), len(STRENGTHS))
-        Log marginal likelihood of the priors that were tried; NaN for those that were not.
+        Log marginal likelihood of the priors that were tried; NaN for the others.
     moderation : float
-        Share of the variance of the log odds that moderates them, 0 to 1.
+        Share of the variance of the log odds used for moderation, 0 to 1.
 
     Examples
     --------
@@ -125,14 +125,14 @@ class AdditiveScore:
         values : array of shape (n, P)
             `EncodedTable.values` of the training table.
         y : int array of shape (n,)
-            Classes 0..M-1, each of which occurs.
+            Classes 0..M-1, all of which occur.
         n_classes : int
             M.
         class_weight : array of shape (M,), optional
             Weight of the cases of each class.
         order : int array of shape (M,), optional
-            The classes from the first to the last, where they are ordered: the score is then averaged with one in
-            which every feature moves a case along the order, as far as that predicts better (leave-one-out).
+            The classes in order, if they are ordered: the score is then averaged with one in which every feature moves
+            a case along the order, weighted by how much better it predicts (leave-one-out).
         row_weight : array of shape (n,), optional
             Weight of each row.
         meter : callable
@@ -167,7 +167,7 @@ class AdditiveScore:
         each: dict[tuple[float, float], Average] = {}
 
         def averaged(scores: Array) -> Average:
-            """Over the priors, by these scores."""
+            """Average over the priors, weighted by these scores."""
             parts = kept_priors(scores)
             for prior in {(strength, curvature) for _, strength, curvature in parts} - set(each):
                 fit = fits.get(prior) or fit_logistic(x, y, weights, is_curve, *prior, places=places)
@@ -263,7 +263,7 @@ class AdditiveScore:
         return np.concatenate(found)
 
     def predict_known(self, values: Array, known: NDArray[np.bool_]) -> Array:
-        """Probabilities of one row, (1, P), of which only some features are known: (k, M), for sets (k, P)."""
+        """Probabilities of one row, (1, P), given only some features: (k, M), for sets (k, P)."""
         terms, feature = self.design.matrix(values), self.design.feature
         own = np.zeros((1 + terms.presence.shape[1], 1 + len(feature)))  # terms by feature, intercept first
         own[0, 0] = 1.0
@@ -299,7 +299,7 @@ class AdditiveScore:
     def without(
         self, values: Array, y: NDArray[np.int64], left_out: NDArray[np.bool_], row_weight: Array | None = None
     ) -> AdditiveScore:
-        """The score learned from all training rows but some, under the most probable prior alone.
+        """The score learned without some of the training rows, under the most probable prior only.
 
         Parameters
         ----------
@@ -308,7 +308,7 @@ class AdditiveScore:
         y : int array of shape (n,)
             Their classes.
         left_out : bool array of shape (n,)
-            The rows to do without. Terms, base rates and moderation do not change.
+            The rows to leave out. Terms, base rates and moderation do not change.
         row_weight : array of shape (n,), optional
             Weight of each row, as in `learn`.
         """
@@ -332,7 +332,7 @@ class AdditiveScore:
 
         From the base rate they add up to the probability: ``100 * base + points.sum(axis=1) == 100 * p``. They are the
         integrated gradient of the probabilities along the straight line from the base rate's log odds to the case's
-        (Sundararajan, Taly and Yan 2017; Aumann and Shapley). For two classes that shares the difference out in
+        (Sundararajan, Taly and Yan 2017; Aumann and Shapley). For two classes, the difference is distributed in
         proportion to the contributions to the log odds.
         """
         return np.concatenate([self._points_of(self.design.matrix(part)) for part in self._batches(values)])
@@ -357,14 +357,14 @@ class AdditiveScore:
     # Storage
 
     def to_arrays(self) -> tuple[dict[str, AnyArray], JSONObject]:
-        """Arrays, and all else ready for JSON, from which `from_arrays` makes an equal score."""
+        """Arrays, and everything else as JSON-ready data, from which `from_arrays` creates an equal score."""
         parts = _parts(self)
         arrays = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
         return arrays, {"design": self.design.to_dict(), "moderation": self.moderation}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], plain: JSONMapping) -> AdditiveScore:
-        """The score that `to_arrays` wrote; anything else raises a ValueError."""
+        """The score written by `to_arrays`; anything else raises a ValueError."""
         names = {"base", "intercept", "coef", "shares", "covariance", "loo", "evidence"}
         if set(arrays) != names or set(plain) - {"moderation"} != {"design"}:
             raise ValueError("this is not a stored additive score; save the model again")
@@ -526,7 +526,7 @@ class _Candidate:
     moderations: Array
 
     def with_moderation(self, moderation: float, own: Array) -> _Candidate:
-        """The same, moderated in another way, and each row without itself by its own moderation, (n,)."""
+        """The same score with a different moderation; each left-out row uses its own moderation, (n,)."""
         base = self.score._base_logits()
         loo = self.score._probabilities(base + (self.eta - base) * _shrinkage(self.variance, own)[:, None])
         return replace(self, score=replace(self.score, loo=loo, moderation=moderation), moderations=own)

@@ -1,8 +1,8 @@
 """A second opinion on times to an event: Cox's proportional hazards, a sum over features of the log hazard.
 
-The terms are those of `Design`. The ridge penalty, and whether numbers may be curved and ordinal levels have effects of
-their own beside a straight line, are chosen by cross-validated partial likelihood. Coefficients come from lifelines;
-the baseline is Breslow's.
+The terms are those of `Design`. The ridge penalty, and whether numbers may be curved and ordinal levels may deviate
+from a straight line, are chosen by cross-validated partial likelihood. Coefficients are fitted with lifelines; the
+baseline is Breslow's.
 """
 
 from __future__ import annotations
@@ -140,14 +140,14 @@ class CoxScore:
         return np.sqrt(variance[:, None] + _at(self.times, self.error, times, before=self.error[0]) ** 2)
 
     def to_arrays(self) -> tuple[dict[str, AnyArray], JSONObject]:
-        """Arrays, and all else ready for JSON, from which `from_arrays` makes an equal model."""
+        """Arrays, and everything else as JSON-ready data, from which `from_arrays` creates an equal model."""
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
         arrays = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
         return arrays, {"design": self.design.to_dict(), "choices": [list(one) for one in self.choices]}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], plain: JSONMapping) -> CoxScore:
-        """The model that `to_arrays` wrote; anything else raises a ValueError."""
+        """The model written by `to_arrays`; anything else raises a ValueError."""
         names = {"coef", "covariance", "times", "hazard", "error", "loo"}
         if set(arrays) != names or set(plain) != {"design", "choices"}:
             raise ValueError("this is not a stored Cox model; save the model again")
@@ -158,16 +158,16 @@ class CoxScore:
         n_terms, n_times = len(found.design.feature), len(found.times)
         shapes = {"coef": (n_terms,), "covariance": (n_terms, n_terms), "hazard": (n_times,), "error": (n_times,)}
         if found.loo.ndim != 2 or not n_times or any(getattr(found, name).shape != s for name, s in shapes.items()):
-            raise ValueError("the arrays of the stored Cox model do not fit together; save the model again")
+            raise ValueError("the arrays of the stored Cox model are inconsistent; save the model again")
         if np.any(np.diff(found.times) <= 0) or np.any(np.diff(found.hazard, prepend=0.0) < 0) or found.loo.min() < 0:
-            raise ValueError("the baseline of the stored Cox model does not rise; save the model again")
+            raise ValueError("the baseline of the stored Cox model does not increase; save the model again")
         if np.abs(found.coef).max(initial=0.0) > _FARTHEST:
             raise ValueError("the stored Cox model has impossible hazard ratios; save the model again")
         return found
 
 
 def check_installed() -> None:
-    """An ImportError that names the install command unless lifelines is installed."""
+    """Raise an ImportError that names the install command if lifelines is not installed."""
     try:
         import lifelines  # noqa: F401
     except ImportError as error:

@@ -1,10 +1,10 @@
-"""The columns of a table as terms of a sum: what an additive score multiplies with its coefficients.
+"""The columns of a table as terms of a sum, which an additive score multiplies with its coefficients.
 
-- A number: scaled to mean 0 and standard deviation 1, and clipped to the range of the training table, beyond which
-  nobody knows; then a natural cubic spline through a few quantiles, less what a straight line says already: curvature.
-- Levels (categories, ordinal levels): one indicator each; ordinal ones are a scaled number as well.
-- A missing value under ``missing="category"``: an indicator of its own, while the number is taken at its mean. Under
-  ``missing="ignore"``, and wherever the training table had no such value (a category not seen before, say): neutral.
+- A number: scaled to mean 0 and standard deviation 1, and clipped to the range of the training table; plus *curvature*,
+  a natural cubic spline through a few quantiles without its linear part.
+- Levels (categories, ordinal levels): one indicator each; ordinal levels also get a scaled number.
+- A missing value under ``missing="category"``: a separate indicator, with the number set to its mean. Under
+  ``missing="ignore"``, and for values that do not occur in the training table (such as a new category): neutral.
 
 All terms have mean 0 over the training rows whose value is known, so that 0 is neutral.
 """
@@ -130,8 +130,8 @@ class Terms(NamedTuple):
     x : array of shape (n, D)
         The terms; 0 is neutral.
     presence : array of shape (n, P)
-        How much of a feature counts: 1 where its value is known or missing counts as a value, 0 where it is neutral;
-        between, for missing values of a row of which less is known than of any training row.
+        Weight of each feature: 1 if its value is known or missing counts as a value, 0 if it is neutral; in between for
+        missing values of a row with fewer known values than any training row.
     """
 
     x: Array
@@ -140,7 +140,7 @@ class Terms(NamedTuple):
 
 @dataclass(frozen=True)
 class Design:
-    """How the values of a table become the terms of a sum.
+    """The map from the values of a table to the terms of a sum.
 
     Attributes
     ----------
@@ -167,7 +167,7 @@ class Design:
 
     @classmethod
     def learn(cls, schema: Schema, values: Array, weights: Array | None = None) -> Design:
-        """Scales, knots and levels of the training rows, `EncodedTable.values` (n, P), that count so often, (n,)."""
+        """Learn scales, knots and levels from the training rows, `EncodedTable.values` (n, P), with weights (n,)."""
         counts = np.ones(len(values)) if weights is None else weights
         terms = tuple(learn_term(column, values[:, j], counts) for j, column in enumerate(schema.columns))
         known = [term.is_known(values[:, j]) for j, term in enumerate(terms)]
@@ -195,13 +195,13 @@ class Design:
         return Terms(np.concatenate([t.matrix(values[:, j]) for j, t in enumerate(self.terms)], axis=1), presence)
 
     def to_dict(self) -> JSONObject:
-        """Plain data, ready for JSON, from which `from_dict` makes an equal design."""
+        """JSON-ready data from which `from_dict` creates an equal design."""
         terms = [{k: list(v) if isinstance(v, tuple) else v for k, v in asdict(term).items()} for term in self.terms]
         return {"terms": terms, "least_known": self.least_known}
 
     @classmethod
     def from_dict(cls, data: object) -> Design:
-        """The design that `to_dict` wrote; anything else is refused."""
+        """The design written by `to_dict`; anything else is rejected."""
         names = {part.name for part in fields(Term)}
         if not isinstance(data, dict) or set(data) != {"terms", "least_known"} or type(data["least_known"]) is not int:
             raise ValueError("this is not a stored design; save the model again")
@@ -215,7 +215,9 @@ class Design:
 
 
 def learn_term(column: Column, values: Array, weights: Array) -> Term:
-    """The terms of a column, from its values and weights in the training table, (n,); none if it is not compared."""
+    """The terms of a column, from its values and weights in the training table, (n,); none if the column is not "
+    "compared.
+    """
     if not column.is_compared:
         return Term()
     found = Term(n_codes=len(column.values), missing_is_value=column.missing_is_value)
@@ -312,7 +314,7 @@ def spline(numbers: Array, knots: tuple[float, ...]) -> Array:
 
     With (u)+ the positive part and knots t_1 < ... < t_K:
     ``(x - t_j)+^3 - (x - t_K-1)+^3 (t_K - t_j)/(t_K - t_K-1) + (x - t_K)+^3 (t_K-1 - t_j)/(t_K - t_K-1)``, divided by
-    ``(t_K - t_1)^3``. It is a straight line beyond the outer knots.
+    ``(t_K - t_1)^3``. It is linear beyond the outer knots.
     """
     t = np.array(knots)
     width = t[-1] - t[0]

@@ -1,4 +1,4 @@
-"""A second opinion on rows whose group it has not seen: several visits of one patient are held out together."""
+"""Second opinions on grouped rows: several visits of one patient are held out together."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def out_of_group(
     groups: NDArray[np.int64],
     otherwise: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Predictions of all rows, each by a model learned without its group, in ten folds of groups.
+    """Predict all rows, each with a model learned without its group, in ten folds of groups.
 
     Parameters
     ----------
     learn : callable
-        From the rows to learn from to a model; a ValueError means that it cannot learn from these.
+        Maps training rows to a model; a ValueError means that it cannot learn from them.
     predict : callable
         From a model and rows to their predictions.
     groups : int array of shape (n,)

@@ -1,8 +1,8 @@
 """Logistic regression under normal priors: the mathematics behind the additive score.
 
-Terms x (n, D), classes y (n,) and weights (n,) of rows; K sums, the log odds of the second of two classes, or one for
-each of more. Coefficients are scikit-learn's; what is added is how sure they are, under which prior the table is most
-probable, and what each row would have got without itself.
+Terms x (n, D), classes y (n,) and weights (n,) of rows; K sums: with two classes the log odds of the second, otherwise
+one per class. Coefficients come from scikit-learn; this module adds their uncertainty, the evidence for the priors, and
+leave-one-out predictions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ AT_ONCE = 2**23  # numbers of an array that has K x K of them for a row
 class Fit(NamedTuple):
     """Coefficients at one strength and curvature: (K,), (D, K), and the precision of their priors, (D + 1,).
 
-    Where classes are ordered and every term moves a case along their order, `scale` (K,) has the places of the classes
+    If classes are ordered and every term moves a case along their order, `scale` (K,) has the positions of the classes
     (mean 0, length 1), and coefficients are ``beta_f scale_k``.
     """
 
@@ -72,8 +72,8 @@ class Tried(NamedTuple):
     def without_each(self, scores: Array) -> Array:
         """The sums of each row without itself, (n, K), averaged over the priors by these scores without the row.
 
-        A row also informs the shares of the priors. Without it the score of a prior is less by the log score of the row
-        under that prior, which holds for the evidence (``p(D) = p(y_i | D without i) p(D without i)``) and for the
+        A row also informs the shares of the priors. Without it, the score of a prior decreases by the log score of the
+        row under that prior, which holds for the evidence (``p(D) = p(y_i | D without i) p(D without i)``) and for the
         leave-one-out log score.
         """
         tried = [prior for prior in self.left_out if np.isfinite(_score_of(scores, prior))]
@@ -92,7 +92,7 @@ def try_priors(
 ) -> Tried:
     """Fit under each prior; weaker ones are not tried once two in a row were worse by every criterion.
 
-    `report` is called with the number of priors that are done, of `MOST_PRIORS`.
+    `report` is called with the number of finished priors, of `MOST_PRIORS`.
     """
     every = STRENGTHS + WEAKER
     evidence = np.full((len(CURVATURES), len(STRENGTHS)), np.nan)
@@ -131,7 +131,7 @@ def _declines(scores: Array, last: int) -> bool:
 
 
 def kept_priors(scores: Array) -> list[tuple[float, float, float]]:
-    """Priors that have a share in the average: share, strength, curvature.
+    """Priors in the average: share, strength, curvature.
 
     `scores` has the evidence, or the leave-one-out log score, of each prior; all priors tried were equally probable.
     """
@@ -256,7 +256,7 @@ def logits(x: Array, intercept: Array, coef: Array) -> Array:
 
 
 def log_probability(eta: Array, y: NDArray[np.int64]) -> Array:
-    """Log probability of the class that came, (n,)."""
+    """Log probability of the observed class, (n,)."""
     both = np.concatenate([np.zeros_like(eta), eta], axis=1) if eta.shape[1] == 1 else eta
     return np.asarray(log_softmax(both, axis=1)[np.arange(len(y)), y])
 
@@ -267,7 +267,7 @@ def with_intercept(x: Array) -> Array:
 
 
 def row_batches(n_rows: int, n_sums: int) -> Iterator[slice]:
-    """Rows that are taken at a time, where K x K numbers of each are needed."""
+    """Chunks of rows for computations with K x K numbers per row."""
     size = max(1, AT_ONCE // n_sums**2)
     return (slice(first, first + size) for first in range(0, max(n_rows, 1), size))
 
@@ -279,12 +279,12 @@ def _probabilities(x: Array, fit: Fit) -> Array:
 
 
 def curvatures(p: Array, weights: Array, secant: bool) -> Array:
-    """The curvature of the loss of each row in its sums, (n, K, K).
+    """The curvature of each row's loss with respect to its sums, (n, K, K).
 
-    That at the sums themselves, ``weight * (diag(p) - p p')``, all but vanishes where a row is certain, although the
-    loss bends soon enough beside it; a normal distribution with that curvature is far too wide where classes are nearly
-    separated. The secant's (Jaakkola and Jordan 2000) puts ``tanh(|t|/2) / (2|t|)`` with ``t = logit(p_k)`` in place of
-    ``p_k (1 - p_k)``.
+    That at the sums themselves, ``weight * (diag(p) - p p')``, nearly vanishes if a row is certain, although the loss
+    curves soon nearby; a normal distribution with that curvature is far too wide if classes are nearly separated. The
+    secant's (Jaakkola and Jordan 2000) puts ``tanh(|t|/2) / (2|t|)`` with ``t = logit(p_k)`` instead of ``p_k (1 -
+    p_k)``.
     """
     own = np.arange(p.shape[1])
     tangent = np.maximum(p * (1.0 - p), _LEAST)
@@ -401,7 +401,7 @@ class Average(NamedTuple):
 
 
 def average(parts: list[tuple[float, Average]]) -> Average:
-    """The average of averages, by their shares, which add up to 1."""
+    """The average of averages, weighted by shares, which add up to 1."""
     if len(parts) == 1:
         return parts[0][1]
     shares = np.array([share for share, _ in parts])

@@ -1,6 +1,6 @@
-"""An additive mean: the second opinion on a number, a sum over features in the outcome's own unit.
+"""An additive mean: the second opinion on a number, a sum over features in the outcome's unit.
 
-A ridge regression on the terms of `Design`, averaged over priors by marginal likelihood, as the additive score is.
+A ridge regression on the terms of `Design`, averaged over priors by marginal likelihood, like the additive score.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class AdditiveMean:
     loo : array of shape (n,)
         Leave-one-out means of the training rows.
     residuals : array of shape (R,)
-        Quantiles of the outcomes' deviations from these, in order, at even steps.
+        Evenly spaced quantiles of the outcomes' deviations from these, in order.
     evidence : array of shape (len(CURVATURES), len(STRENGTHS))
         Log marginal likelihood of the priors; NaN without curvature to try.
 
@@ -111,7 +111,7 @@ class AdditiveMean:
     def without(
         self, values: Array, outcomes: Array, left_out: NDArray[np.bool_], weights: Array | None = None
     ) -> AdditiveMean:
-        """The mean learned from all training rows but those of `left_out`, (n,), under the most probable prior."""
+        """The mean learned without the training rows `left_out`, (n,), under the most probable prior."""
         if np.isnan(self.evidence).all() or left_out.all():
             return self
         a, b = np.unravel_index(np.nanargmax(self.evidence), self.evidence.shape)
@@ -128,13 +128,15 @@ class AdditiveMean:
         return np.sqrt(np.maximum(((x @ self.covariance) * x).sum(axis=1), 0.0) + self.noise**2 / len(self.loo))
 
     def predict_quantiles(self, values: Array, levels: ArrayLike) -> Array:
-        """Quantiles of the outcome, (n, L): the mean and the quantiles of what past outcomes deviated from theirs."""
+        """Quantiles of the outcome, (n, L): the mean plus quantiles of the deviations of past outcomes from "
+        "their means.
+        """
         steps = (np.arange(N_RESIDUALS) + 0.5) / N_RESIDUALS
         found = np.interp(np.asarray(levels, dtype=np.float64), steps, self.residuals)
         return self.predict(values)[:, None] + found
 
     def below(self, means: Array, at: Array) -> Array:
-        """The probability, (n,), of an outcome below `at`, (n,), where `predict` gives these means, (n,)."""
+        """The probability, (n,), of an outcome below `at`, (n,), given these means from `predict`, (n,)."""
         steps = (np.arange(N_RESIDUALS) + 0.5) / N_RESIDUALS
         return np.interp(np.asarray(at) - means, self.residuals, steps, left=0.0, right=1.0)
 
@@ -144,14 +146,14 @@ class AdditiveMean:
         return np.exp(-0.5 * ((outcomes - means) / noise) ** 2) / (np.sqrt(2.0 * np.pi) * noise)
 
     def to_arrays(self) -> tuple[dict[str, AnyArray], JSONObject]:
-        """Arrays, and all else ready for JSON, from which `from_arrays` makes an equal mean."""
+        """Arrays, and everything else as JSON-ready data, from which `from_arrays` creates an equal mean."""
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
         arrays = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
         return arrays, {"design": self.design.to_dict(), "base": self.base, "noise": self.noise}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], plain: JSONMapping) -> AdditiveMean:
-        """The mean that `to_arrays` wrote; anything else raises a ValueError."""
+        """The mean written by `to_arrays`; anything else raises a ValueError."""
         if set(arrays) != {"coef", "covariance", "loo", "residuals", "evidence"} or set(plain) != {
             "design",
             "base",

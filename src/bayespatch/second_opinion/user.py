@@ -1,7 +1,7 @@
-"""A second opinion of the user's own: any classifier of scikit-learn's kind, on the user's own table.
+"""A second opinion passed by the user: any scikit-learn classifier, fitted on the user's table.
 
-It is fitted on the table as it came, and shown as a number. It can be stored where it is a linear model on numbers,
-as its coefficients; nothing is pickled.
+It is fitted on the raw table, and shown as a number. Linear models on numbers can be stored, as coefficients; nothing
+is pickled.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ STORABLE = (LogisticRegression, LogisticRegressionCV, LinearDiscriminantAnalysis
 
 
 def content_folds(values: Array, y: NDArray[np.int64], n_folds: int = N_FOLDS) -> NDArray[np.int64]:
-    """The fold of each row, (n,), by content: the rows of each class, sorted by their values, take turns.
+    """The fold of each row, (n,), by content: the rows of each class, sorted by their values, are dealt out in turn.
 
     The order of the rows, the names of the classes and the scale of a column do not matter. A class is in every fold if
     it has as many rows.
@@ -49,7 +49,7 @@ def content_folds(values: Array, y: NDArray[np.int64], n_folds: int = N_FOLDS) -
 
 
 class Classifier(Protocol):
-    """A classifier of scikit-learn's kind."""
+    """A scikit-learn classifier."""
 
     def fit(self, X: TableLike, y: AnyArray) -> Classifier:
         """Learn."""
@@ -60,7 +60,7 @@ class Classifier(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class UserOpinion:
-    """A fitted classifier of the user's own.
+    """A fitted classifier passed by the user.
 
     Attributes
     ----------
@@ -101,18 +101,14 @@ class UserOpinion:
         ----------
         estimator : unfitted classifier
             With `predict_proba`.
-        X : table
-            The user's own.
-        y : array of shape (n,)
-            Classes as the user calls them.
-        classes : array of shape (M,)
-            All of them, sorted.
+        X : table The user's table. y : array of shape (n,) Classes as passed by the user. classes : array of shape (M,)
+        All classes, sorted.
         values : array of shape (n, P)
             The same table as numbers, for the folds: `EncodedTable.values`.
         groups : int array of shape (n,), optional
             Rows of one group are in the same fold.
         row_weight : array of shape (n,), optional
-            Weight of each row: handed to the classifier as ``sample_weight``.
+            Weight of each row: passed to the classifier as ``sample_weight``.
         """
         check_user_opinion(estimator)
         codes = np.searchsorted(classes, y)
@@ -133,17 +129,17 @@ class UserOpinion:
         return cls(model, np.searchsorted(model.classes_, classes), _proper(loo))
 
     def predict_proba(self, X: TableLike) -> Array:
-        """Probabilities of the rows of a table like the user's own, (n, M)."""
+        """Probabilities of the rows of a table like the user's, (n, M)."""
         return _proper(np.asarray(self.model.predict_proba(X), dtype=np.float64)[:, self.places])
 
     def to_arrays(self) -> tuple[dict[str, AnyArray], JSONObject]:
-        """The coefficients of a linear model; of any other a ValueError."""
+        """The coefficients of a linear model; a ValueError for other models."""
         return LinearOpinion.of(self).to_arrays()
 
 
 @dataclass(frozen=True, eq=False)
 class LinearOpinion:
-    """A user's own opinion that was stored: a linear model on numbers.
+    """A stored opinion passed by the user: a linear model on numbers.
 
     Attributes
     ----------
@@ -183,12 +179,12 @@ class LinearOpinion:
         return cls(intercept, coef.T.copy(), opinion.loo, None if names is None else tuple(map(str, names)))
 
     def predict_proba(self, X: TableLike) -> Array:
-        """Probabilities of the rows of a table of numbers, (n, M); a data frame's columns are found by their names."""
+        """Probabilities of the rows of a numeric table, (n, M); a data frame's columns are matched by name."""
         if self.names is not None and hasattr(X, "columns"):
             X = cast("DataFrame", X)[list(self.names)]
         x = np.asarray(X, dtype=np.float64)
         if x.ndim != 2 or x.shape[1] != len(self.coef):
-            raise ValueError(f"the table has shape {x.shape}; the second opinion wants {len(self.coef)} columns")
+            raise ValueError(f"the table has shape {x.shape}; the second opinion expects {len(self.coef)} columns")
         if not np.isfinite(x).all():
             raise ValueError("the second opinion is a linear model without missing values; fill them in")
         eta = x @ self.coef + self.intercept
@@ -196,13 +192,13 @@ class LinearOpinion:
         return _proper(p)
 
     def to_arrays(self) -> tuple[dict[str, AnyArray], JSONObject]:
-        """Arrays, and all else ready for JSON, from which `from_arrays` makes an equal opinion."""
+        """Arrays, and everything else as JSON-ready data, from which `from_arrays` creates an equal opinion."""
         names = None if self.names is None else list(self.names)
         return {"intercept": self.intercept, "coef": self.coef, "loo": self.loo}, {"names": names}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], plain: JSONMapping) -> LinearOpinion:
-        """The opinion that `to_arrays` wrote; anything else raises a ValueError."""
+        """The opinion written by `to_arrays`; anything else raises a ValueError."""
         if set(arrays) != {"intercept", "coef", "loo"} or set(plain) != {"names"}:
             raise ValueError("this is not a stored second opinion; save the model again")
         names = None if plain["names"] is None else tuple(plain["names"])
@@ -215,7 +211,7 @@ class LinearOpinion:
             or (names is not None and len(names) != len(found.coef))
             or not all(np.isfinite(array).all() for array in (found.intercept, found.coef, found.loo))
         ):
-            raise ValueError("the arrays of the stored second opinion do not fit together; save the model again")
+            raise ValueError("the arrays of the stored second opinion are inconsistent; save the model again")
         return found
 
 
@@ -233,7 +229,7 @@ def _weight_arguments(estimator: Classifier, row_weight: Array | None) -> dict[s
 
 
 def check_user_opinion(estimator: object) -> None:
-    """Refuse anything but an unfitted classifier with probabilities."""
+    """Reject anything but an unfitted classifier with probabilities."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit") or not is_classifier(estimator):
         raise ValueError(
             f"second_opinion={estimator!r} is not a classifier; pass 'auto', None, or an unfitted scikit-learn "
