@@ -111,7 +111,7 @@ def test_a_table_that_it_cannot_read():
 def test_a_stored_opinion_says_what_it_wants():
     opinion, X, _, _ = learned(LogisticRegression())
     stored = LinearOpinion.of(opinion)
-    with pytest.raises(ValueError, match="wants 2 columns"):
+    with pytest.raises(ValueError, match="expects 2 columns"):
         stored.predict_proba(X.to_numpy()[:, :1])
     with pytest.raises(ValueError, match="missing values"):
         stored.predict_proba(X.mask(X > 60))

@@ -306,8 +306,9 @@ def tilt_kernel(n_features: int, n_classes: int):
 
 @lru_cache(KEPT)
 def compare_kernel(kind: int, n_features: int, n_classes: int):
-    """log_ratio[j, block], how much better the new q~ explains feature j of the block's cases, for features
-    first..last-1, w summed out; in Model II, where they come one at a time, with w drawn and what that changes.
+    """log_ratio[j, block]: the log likelihood ratio of feature j of the block's cases under the new q~, for features
+    first..last-1, with w summed out; Model II processes one feature at a time, draws w and includes the correction for
+    it.
 
     The threads of a block are the features of a few cases (`grid_of_pairs`): they read the same list of neighbors, and
     rows of q~ side by side. A thread keeps its feature and goes over cases, always the same ones in the same order.

@@ -81,7 +81,7 @@ class NeighborStatistics(NamedTuple):
     explained : array of shape (n, P), float32
         Mean probability of the case's value of the feature given its neighbors; 1 if it is missing.
 
-    Where only shares were asked for, the last two have no features.
+    If only shares were requested, the last two have no features.
     """
 
     probability: NDArray[np.float32]
