@@ -49,7 +49,7 @@ N_TREES = 100  # of a forest
 INNER_FOLDS = 5  # of the cross-validation that tunes a method
 
 
-_UNKNOWN = 1e-6  # the least probability of a class: nobody is punished without bound for one that a fold lacks
+_UNKNOWN = 1e-6  # smallest probability of a class: bounds the loss for a class that a fold lacks
 
 
 class RepeatedRowsWarning(UserWarning):
@@ -222,7 +222,7 @@ def _fold(
     """The measures of one fold: of what the method predicts, "", and of the opinions that it is made of."""
     X, y, classes = table.X, table.y, table.classes
     with warnings.catch_warnings():
-        # A rare value may lie in the test fold alone; and predictions settle before all importances have.
+        # A rare value may occur only in the test fold; and predictions converge before all importances do.
         warnings.simplefilter("ignore", UnseenValueWarning)
         warnings.simplefilter("ignore", MixingWarning)
         fitted = _fitted(method, table, train, seed)

@@ -122,7 +122,7 @@ class Validation:
     past_scores: dict[str, float | None]  # of the past cases, each predicted from all others
     without_precedent: float
     classes: dict[str, ClassValidation]
-    decision: CalledAt | None  # what calling a class from the threshold on does
+    decision: CalledAt | None  # results of flagging a class from this threshold on
     drift: tuple[FeatureDrift, ...]
     subgroups: tuple[SubgroupValidation, ...]
     periods: tuple[SubgroupValidation, ...]

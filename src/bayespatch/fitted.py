@@ -699,7 +699,7 @@ class FittedNumbers(Fitted):
 
     def means_of_classes(self, cast: Array, outcomes: Array) -> Array:
         """Means by the precedents alone, (k,), from votes cast by class, (k, M), and their sums of outcomes, (k, M)."""
-        y, rest = self.y[self.parents], 1.0 - cast.sum(axis=1, keepdims=True)  # which goes to all parents alike
+        y, rest = self.y[self.parents], 1.0 - cast.sum(axis=1, keepdims=True)  # divided equally among all parents
         weights = np.ones(len(y)) if self.past.weights is None else self.past.weights
         counts = np.bincount(y, weights, self.n_classes)
         totals = np.bincount(y, weights * self.outcomes[self.parents], self.n_classes)

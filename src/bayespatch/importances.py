@@ -47,7 +47,7 @@ COMMON_MEAN, COMMON_SD, APART_SD = 0.0, 1.0, 0.5  # of the logit of an effect
 LOG_SLOPE_MEAN, LOG_SLOPE_SD = math.log(1.4), 0.25
 MIN_STEPS, MAX_STEPS = 2, 12  # of the sampler of q, for each draw that is kept
 MAX_PAIRS = 2**25  # numbers that are compared: cases x parents x features
-MAX_PARENTS = 1000  # of them, where there are too many
+MAX_PARENTS = 1000  # of them, if there are too many
 _MOST = 30.0  # logits lie between -30 and 30, log slope too: beyond, nothing changes
 _LEAST = 1e-12  # q lies between this and 1 less this
 

@@ -41,13 +41,13 @@ LEAST_BATCH, MOST_BATCH = 512, 1024  # left-out cases in a step
 PAIRS_OF_HESSIAN, PAIRS_OF_PRODUCTS = 2**23, 2**30  # from which the curvature is estimated; but no fewer left-out cases
 LEAST_CURVED, CURVED_PER_NUMBER = 1000, 10  # than these, the second for each number that is learned
 LEAST_DRAWS = 1000  # of each chain, for diagnostics
-N_CHECKED, PAIRS_CHECKED = 50, 2**26  # draws held against the exact density, where that many pairs suffice
+N_CHECKED, PAIRS_CHECKED = 50, 2**26  # draws compared with the exact density, if this many pairs suffice
 _DIFFERENCE = 1e-2  # step of its differences
 _LEAST_CURVATURE = 0.1  # directions in which the density is flatter than this are taken to be this curved
 STEP_SIZE = 0.1  # of Adam, which falls to 0 over
 FALLING, AVERAGED = 0.6, 0.3  # the last of these shares of the steps; positions are averaged over the other
 MOMENTUM, SECOND_MOMENT = 0.9, 0.99
-_NEAR_MODE = 0.1  # posterior standard deviations: how near a mode without some rows is found
+_NEAR_MODE = 0.1  # posterior standard deviations: tolerance of a mode without some rows
 
 
 class LargeTable(NamedTuple):
@@ -73,7 +73,7 @@ class NestedEffects:
         self.effects, self.index = effects, index
         self.unknown = np.isnan(index.reach)
         n_windows = np.bincount(index.columns[~self.unknown], minlength=effects.n_features)
-        # The windows of a column have consecutive comparisons; each but the first has a split of its own.
+        # The windows of a column have consecutive comparisons; each but the first has a separate split.
         first = np.append(True, index.columns[1:] != index.columns[:-1])
         self.has_split = ~first & ~self.unknown
         self.n_features, self.n_splits = effects.n_features, int(self.has_split.sum())

@@ -27,8 +27,8 @@ from bayespatch.calibrate import Calibration
 from bayespatch.metrics import weighted_quantiles
 
 N_GROUPS = 256  # of parents with about the same outcome, from which the numbers are learned
-# Outcomes are told apart down to this part of their mean absolute deviation, or the usual step from one to the next if
-# that is more. A density, which knows no limit, would make kernels of no width where outcomes are tied.
+# Outcomes are distinguished down to this part of their mean absolute deviation, or the usual step from one to the next
+# if that is more. A density, which knows no limit, would make kernels of no width where outcomes are tied.
 RESOLUTION = 0.05
 # Standard deviations of the normal priors of log slope, log spread and log bandwidth: a few cases do not say much.
 LOG_SD = 1.0
@@ -179,7 +179,7 @@ def vote_weights(
     n_parents = share.shape[1]
     others = own_parent[:, None] != np.arange(n_parents)
     if n_parents == 1:
-        others = np.ones_like(others)  # nobody else is there to ask
+        others = np.ones_like(others)  # there are no other voters
     weights = np.where(others, share, 0.0).astype(np.float64)
     shared = others if voter_weight is None else others * voter_weight
     weights += shared * (np.maximum(1.0 - weights.sum(axis=1), 0.0) / shared.sum(axis=1))[:, None]

@@ -95,7 +95,7 @@ def leave_one_out_votes(
     settings: Parameters = dict(
         error=error, max_passes=max_passes, n_threads=n_threads, engine=engine, scheduler=scheduler
     )
-    # Workers take all at once, in parts of their own.
+    # Workers get all cases at once and split them.
     parts, size = [], max(REPORTED, -(-len(chosen) // 20)) if scheduler is None else max(1, len(chosen))
     for first in range(0, len(chosen), size):
         part = cases_of(hidden, np.arange(first, min(first + size, len(chosen))))

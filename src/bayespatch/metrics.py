@@ -118,7 +118,7 @@ def brier(p: Probabilities, y: Codes) -> float:
     >>> round(brier(np.array([[0.5, 0.5], [0.2, 0.8]]), np.array([0, 1])), 4)
     0.145
     """
-    # Class by class: of all at once, scikit-learn warns where rounded probabilities do not add up to 1.
+    # Class by class: with all at once, scikit-learn warns if rounded probabilities do not add up to 1.
     return 0.5 * sum(float(brier_score_loss(y == m, p[:, m], pos_label=True)) for m in range(p.shape[1]))
 
 

@@ -32,7 +32,7 @@ PER = {
     "gamma": "feature",
     "sigma1": "feature",
 }
-# Beyond these the floats of a sampler no longer tell one number from the next; no data could either.
+# Beyond these values, a sampler's floats can no longer distinguish neighboring numbers; neither could any data.
 SMALLEST_SHAPE, SMALLEST_VOTE, LARGEST = 1e-5, 1e-6, 1e6
 _SHAPES = ("gamma", "sigma1", "sigma2", "tau", "sigma3")
 HIDDEN = -1  # the label of a case whose class is not known
@@ -215,7 +215,7 @@ class Data(NamedTuple):
     nested: tuple[tuple[float, ...], ...] = ()  # P further windows each, which closed-form votes compare as well
     groups: NDArray[np.int64] | None = None  # (S,)  parents of the same group never vote on each other
     weights: NDArray[np.float64] | None = None  # (S,)  how often a parent's closed-form vote counts; None: once
-    # All past cases that vote in closed form, where they are not in this process; the parents are then some of them.
+    # All past cases that vote in closed form, if they are not in this process; the parents are then a sample.
     elsewhere: PastElsewhere | None = None
     rows_of_parents: NDArray[np.int64] | None = None  # (S,)  their rows elsewhere; `own_parent` then has such rows, too
 

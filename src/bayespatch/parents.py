@@ -17,7 +17,7 @@ from bayespatch.model import HIDDEN
 from bayespatch.validation import check_choice, check_count
 
 WAYS = ("all", "random", "balanced", "medoids")
-SAMPLED = 10_000  # medoids of more cases than this are sought among so many, drawn at random (two per medoid at least)
+SAMPLED = 10_000  # with more cases than this, medoids are chosen from a random sample (at least two rows per medoid)
 MOST_ROUNDS = 20  # of improving the medoids; most settle in fewer
 _BLOCK = 2**22  # entries of a distance matrix that are held at a time
 
@@ -327,7 +327,7 @@ def _most_agreeing(
     for j in range(rows.shape[1]):
         agree += _agreeing_members(rows[:, j], windows[j], group)
     agree = 2 * agree
-    agree[centers] += 1  # it stays where it is level with the best
+    agree[centers] += 1  # in a tie it stays
     best_first = np.lexsort((-agree, group))
     return best_first[np.searchsorted(group[best_first], np.arange(len(centers)))]
 

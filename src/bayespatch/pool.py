@@ -29,8 +29,8 @@ Array = NDArray[np.float64]
 SHARPNESS_SD = 0.2  # log(t) ~ N(0, .2)
 DENSITY_PRIOR = 3.0  # of the weight for outcomes that are numbers: a ~ Beta(3, 3)
 _GRID = (np.arange(400) + 0.5) / 400.0  # weights over which the posterior of densities is summed
-_CELLS, _ROUNDS = (16, 9), 3  # of the grid over weight and sharpness, which is narrowed down twice
-_WIDEST = 4.0  # prior standard deviations of log(t) within which it is looked for
+_CELLS, _ROUNDS = (16, 9), 3  # of the grid over weight and sharpness, which is refined twice
+_WIDEST = 4.0  # prior standard deviations of log(t) that are searched
 _LEAST = 1e-12  # of a probability
 _FIELDS = ("weight", "weight_sd", "log_loss", "sharpness", "base")
 

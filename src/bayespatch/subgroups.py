@@ -16,7 +16,7 @@ from bayespatch.metrics import accuracy, auc, log_loss, rate_interval
 MIN_GROUP = 10  # cases, below which a subgroup says nothing
 MAX_VALUES = 8  # of a feature that makes subgroups
 GAP = 0.1  # by which the share of right predictions, or a stated probability, must be off to be called worse
-ERROR = 0.05  # probability of calling any subgroup worse where none is (Bonferroni)
+ERROR = 0.05  # probability of calling any subgroup worse if none is (Bonferroni)
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from bayespatch.model import LARGEST, SMALLEST_VOTE, Data, Hyperparameters, Mode
 from bayespatch.sampling.metropolis import Shape
 
 N_NEIGHBORS = 4.0  # expected, of a case
-BASE_VOTES = 0.2  # of all classes together, beside 1 for each neighbor
+BASE_VOTES = 0.2  # for all classes together, compared with 1 per neighbor
 BASE = Hyperparameters(lam0=0.1, sigma2=50.0)
 _LEAST_RATE = 1e-6  # base rate of a class that has no cases
 

@@ -1,3 +1,3 @@
-"""The engine of bayespatch for an NVIDIA GPU, and its closed-form votes there."""
+"""The bayespatch engine for NVIDIA GPUs, and closed-form votes on them."""
 
 __version__ = "0.2.0"

@@ -72,7 +72,7 @@ class CudaEngine(GivenEngine[CudaState]):
 
     @classmethod
     def is_available(cls) -> bool:
-        """Whether there is a GPU whose driver works."""
+        """Whether there is a GPU with a working driver."""
         try:
             return find_spec("numba_cuda") is not None and bool(cuda.is_available())
         except Exception:  # a driver that does not fit numba-cuda
@@ -103,7 +103,7 @@ class CudaEngine(GivenEngine[CudaState]):
 
     @classmethod
     def for_chains(cls, n_chains: int, data: Data, model: Model, n_threads: int = 1) -> list[Engine[CudaState]]:
-        """One engine for all chains: they read the same tables."""
+        """One engine for all chains, which share the tables."""
         return [cls(data, model, n_threads)] * n_chains
 
     def features_at_once(self) -> int:
@@ -277,7 +277,7 @@ class CudaEngine(GivenEngine[CudaState]):
             state.spare = self.blank_entries(self.capacity_for(most))
 
     def capacity_for(self, longest: int) -> int:
-        """Room for lists of this length: powers of two, so that they seldom grow."""
+        """Capacity for lists of this length: powers of two, so that they rarely grow."""
         return min(len(self.data.x_parents), power_of_two(longest))
 
     def count_neighbors(self, state: CudaState) -> None:
@@ -286,7 +286,7 @@ class CudaEngine(GivenEngine[CudaState]):
         self.launch(summary.count_neighbors, grid_over(len(self.data.x)), state, state.entries, state.weights)
 
     def nodes_for(self, capacity: int) -> sums.DeviceNodes:
-        """What it takes to sum over w, for lists of this length: a rule, and in Model II exp(-u lam k) by weight."""
+        """Data for sums over w, for lists of this length: a rule, and in Model II exp(-u lam k) by weight."""
         if capacity not in self.nodes:
             c, c2 = self.constants, feature_constants(self.data, self.model)[1]
             weights = (1, c.n_features) if c.kind == 2 else (0, 1)  # of a vote
@@ -373,7 +373,7 @@ class CudaEngine(GivenEngine[CudaState]):
         return layout.from_device(out[0], state.stream), layout.from_device(out[1], state.stream)
 
     def neighbors(self, state: CudaState) -> Neighbors:
-        """The lists of neighbors, as the CPU has them."""
+        """The lists of neighbors, in the CPU's format."""
         n = layout.from_device(state.entries.n, state.stream)
         longest = max(1, int(n.max(initial=0)))
         entries = state.entries
@@ -389,7 +389,7 @@ class CudaEngine(GivenEngine[CudaState]):
         return Neighbors(n, parent.copy(), bits, kappa)
 
     def freeze(self, state: CudaState) -> dict[str, NDArray[np.generic]]:
-        """What the CPU's engine would write of this state; all else on the GPU follows from it."""
+        """The state as the CPU's engine would write it; everything else on the GPU follows from it."""
         n, parent, bits, kappa = self.neighbors(state)
         beyond = np.arange(parent.shape[1]) >= n[:, None]
         for array in (parent, bits, kappa) if self.constants.kind == 3 else (parent, bits):
@@ -407,7 +407,7 @@ class CudaEngine(GivenEngine[CudaState]):
         return frozen(state_of_cpu)
 
     def thaw(self, arrays: Mapping[str, NDArray[np.generic]], seed: int, chain: int) -> CudaState:
-        """The state that `freeze` was given, on the GPU."""
+        """Restore a state from `freeze` on the GPU."""
         state = self.start(seed, chain)
         self.check_frozen(arrays, state, seed, chain)
         neighbors = neighbors_of(arrays, "neighbors")
@@ -422,7 +422,7 @@ class CudaEngine(GivenEngine[CudaState]):
         return state
 
     def entries_of(self, neighbors: Neighbors) -> DeviceNeighbors:
-        """Lists of neighbors as the CPU has them, on the GPU."""
+        """Copy lists of neighbors in the CPU's format to the GPU."""
         n, parent, bits, kappa = neighbors
         longest = parent.shape[1]
         room = (0, 0), (0, self.capacity_for(longest) - longest)

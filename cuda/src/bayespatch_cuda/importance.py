@@ -1,7 +1,7 @@
 """CUDA kernels for q and q-tilde: the moves of ``engine/importance.py``, a block of threads for each feature.
 
 Sums are taken in a fixed order, so that the same seed gives the same draws. The conditional density of q_j given w is
-evaluated by all threads of a block together, and they take the same slice-sampling step side by side.
+evaluated by all threads of a block together, and all take the same slice-sampling step.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ BLOCK = 256  # threads for a feature, at most; a power of two
 
 
 class ParentCodes(NamedTuple):
-    """What q-tilde has to know of the data: where values are missing."""
+    """The part of the data that q-tilde needs: where values are missing."""
 
     x: DeviceNDArray  # (S, P) float64, missing values as in ``votes.py``
 
@@ -83,7 +83,7 @@ def fill_one(parents, importance, b, j, logit):
 
 @cuda.jit
 def fill_importance(parents, chain, importance):
-    """All of q-tilde, from its logits: one thread a parent and feature."""
+    """All of q-tilde, from its logits: one thread per parent and feature."""
     b = cuda.grid(1)
     j = cuda.blockIdx.y
     if b < chain.logits.shape[0]:
@@ -99,7 +99,7 @@ def logit_of(p):
 
 @cuda.jit
 def fill_parts(parents, parts):
-    """q-tilde of every part, as it was given: one thread a part, parent and feature."""
+    """q-tilde of every part, as passed: one thread per part, parent and feature."""
     b = cuda.grid(1)
     j = cuda.blockIdx.y
     g = cuda.blockIdx.z
@@ -110,7 +110,7 @@ def fill_parts(parents, parts):
 
 @cuda.jit(device=True)
 def block_sum(buffer, value):
-    """The sum of a number over the threads of a block, for all of them; a tree, always the same."""
+    """The sum of a number over the threads of a block, by a fixed tree; returned to all threads."""
     t = cuda.threadIdx.x
     buffer[t] = value
     cuda.syncthreads()
@@ -191,9 +191,7 @@ def part_of_sum(values, first, step):
 
 @cuda.jit
 def decide(chain, move, key, first, number, rate):
-    """Take the proposals of a move, the first, second, ..., or leave them; steps are adapted at this rate (0 after the
-    warm-up).
-    """
+    """Accept or reject the proposals of a move; steps are adapted at this rate (0 after the warm-up)."""
     buffer = cuda.shared.array(BLOCK, float64)
     rng = cuda.local.array(2, uint64)
     t = cuda.threadIdx.x
@@ -204,7 +202,7 @@ def decide(chain, move, key, first, number, rate):
     if t == 0:
         move.moved[j] = accepted or (number > 0 and move.moved[j] != 0)
         step = adapted(chain.step[j], log, rate)
-        chain.step[j] = step if accepted else -step  # the next goes the other way
+        chain.step[j] = step if accepted else -step  # the next one reverses the direction
         if accepted:
             chain.logit_q[j] = move.logit_new[j]
             move.present[j] = 1 - move.present[j]
@@ -245,7 +243,9 @@ def open_feature(rng, key, j):
 
 @cuda.jit(device=True)
 def count_above(buffer, counts, most):
-    """counts[k], how many values are k, into how many values exceed k, for k = 0..most; by all threads of a block."""
+    """Convert counts[k] from the number of values equal to k to the number above k, for k = 0..most; by all "
+    "threads of a block.
+    """
     t = cuda.threadIdx.x
     share = (most + cuda.blockDim.x) // cuda.blockDim.x
     first = t * share
@@ -263,7 +263,7 @@ def count_above(buffer, counts, most):
 
 @cuda.jit
 def draw_q(chain, prior, key):
-    """q_j given w, q~ integrated out: a slice-sampling step (``importance.slice_logit_q``), one block a feature."""
+    """q_j given w, q~ integrated out: a slice-sampling step (``importance.slice_logit_q``), one block per feature."""
     buffer = cuda.shared.array(BLOCK, float64)
     longest = cuda.shared.array(1, int32)
     rng = cuda.local.array(2, uint64)
@@ -335,7 +335,7 @@ def draw_q_tilde_one(parents, chain, importance, rng, sigma2, key, b, j):
 
 @cuda.jit
 def draw_q_tilde(parents, chain, importance, prior, key):
-    """q~_bj given q and w: one thread a parent and feature."""
+    """q~_bj given q and w: one thread per parent and feature."""
     b = cuda.grid(1)
     if b < chain.logits.shape[0]:
         rng = cuda.local.array(2, uint64)

@@ -1,9 +1,9 @@
 """Launching kernels that take many arrays, quickly.
 
-numba-cuda finds out the types of all arguments and describes every array to the driver again at each launch, which
+At each launch, numba-cuda determines the types of all arguments and describes every array to the driver again, which
 takes longer than most of our kernels run. Here neither types nor named tuples of arrays ever change: they are described
-once, and a launch converts only numbers and what comes in plain tuples, which are made for a single launch.
-Where numba-cuda is not built as expected, kernels are launched in the ordinary way.
+once, and a launch converts only numbers and plain tuples, which are created for a single launch. If numba-cuda's
+internals differ, kernels are launched in the ordinary way.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Prepared(NamedTuple):
 
 
 class Launcher:
-    """Launches the kernels of a chain in its stream, and remembers what they and their arguments look like."""
+    """Launches the kernels of a chain in its stream, and caches descriptions of kernels and arguments."""
 
     def __init__(self) -> None:
         self.ready: dict[CUDADispatcher, CUDADispatcher] = {}  # kernel -> specialized kernel
@@ -83,7 +83,7 @@ class Launcher:
         launch(*place, *flat)
 
     def prepare(self, kernel: CUDADispatcher, grid: Grid, stream: Stream) -> Prepared:
-        """The compiled kernel, which of its arguments are numbers, and where and how it is launched."""
+        """The compiled kernel, which arguments are numbers, and the launch configuration."""
         configured = self.ready[kernel][*grid, stream]
         overload = next(iter(self.ready[kernel].overloads.values()))
         config = LaunchConfig(grid=configured.griddim, block=configured.blockdim)
@@ -91,7 +91,7 @@ class Launcher:
         return Prepared(overload, numbers, (configured.stream, config, overload._codelibrary.get_cufunc().kernel))
 
     def describe(self, overload: _Kernel, kind: types.Type, value: object, stream: Stream) -> list[object]:
-        """An argument as the driver takes it."""
+        """An argument in the form that the driver expects."""
         if id(value) in self.described:
             return self.described[id(value)][1]
         arguments: list[object] = []
@@ -118,5 +118,5 @@ def grid_of_pairs(n_cases: int, n_features: int) -> tuple[int, int]:
 
 
 def power_of_two(at_least: int, at_most: int = 2**30) -> int:
-    """The smallest power of two that is at least so large, within limits."""
+    """The smallest power of two that is at least this large, within limits."""
     return min(at_most, 1 << max(0, at_least - 1).bit_length())

@@ -1,7 +1,7 @@
-"""The data, the neighbors and the importances on the GPU, how much memory they take, and how they get there.
+"""The data, the neighbors and the importances on the GPU: memory layout, size and transfer.
 
-Who agrees with whom on what does not change, so it is computed once, as bits: word (j // 32) of pair (i, b). w is kept
-in the same bits, and the entries of a case are sorted by parent.
+Agreement between cases and parents does not change, so it is computed once, as bits: word (j // 32) of pair (i, b). w
+is kept in the same bits, and the entries of a case are sorted by parent.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ImportanceOfParts(NamedTuple):
 
 
 class UpdateArguments(NamedTuple):
-    """What an update of the cases is given, and where it answers."""
+    """The inputs and outputs of an update of the cases."""
 
     numbers: DeviceNDArray  # (N,) int64: of the cases in the whole data
     most: DeviceNDArray  # (1,) int32: the longest list, where it was too long
@@ -123,7 +123,7 @@ def blank(shape: tuple[int, ...], dtype: DTypeLike) -> DeviceNDArray:
 
 
 def from_device(array: DeviceNDArray, stream: Stream | Literal[0] = 0):
-    """A copy of an array of the GPU, once the stream has done its work."""
+    """A copy of an array on the GPU, after the stream has finished."""
     host = array.copy_to_host(stream=stream)
     if stream:
         stream.synchronize()
@@ -136,7 +136,7 @@ def overwrite(device: DeviceNDArray, array: NDArray[np.generic]) -> None:
 
 
 def require_gpu() -> None:
-    """Refuse to go on without a GPU."""
+    """Raise an error without a GPU."""
     if not cuda.is_available():
         raise RuntimeError(
             "engine='cuda' needs an NVIDIA GPU and its driver, and found none; install the driver, or pass engine='cpu'"
@@ -149,17 +149,17 @@ def bytes_needed(n_cases: int, n_parents: int, n_features: int) -> int:
 
 
 def free_bytes() -> float:
-    """Memory of the GPU that nobody uses."""
+    """Free memory of the GPU."""
     return float(cuda.current_context().get_memory_info()[0])
 
 
 def fits(n_cases: int, n_parents: int, n_features: int) -> bool:
-    """Whether a problem of this size can be put on the GPU, with room for the chains."""
+    """Whether a problem of this size fits on the GPU, with room for the chains."""
     return n_features <= MOST_FEATURES and bytes_needed(n_cases, n_parents, n_features) < 0.9 * free_bytes()
 
 
 def check_fits(n_cases: int, n_parents: int, n_features: int) -> None:
-    """Refuse a problem that is too large for the GPU."""
+    """Reject a problem that is too large for the GPU."""
     if n_features > MOST_FEATURES:
         raise ValueError(f"engine='cuda' takes at most {MOST_FEATURES} features, got {n_features}; pass engine='cpu'")
     if not fits(n_cases, n_parents, n_features):
@@ -171,7 +171,7 @@ def check_fits(n_cases: int, n_parents: int, n_features: int) -> None:
 
 
 def group_size(n_parents: int, n_features: int) -> int:
-    """How many threads update a case together: a power of two, no more than have something to do."""
+    """Number of threads that update a case together: a power of two, without idle threads."""
     return power_of_two(max(n_parents, n_features), GROUP)
 
 

@@ -1,4 +1,4 @@
-"""What is counted of the cases, as ``cpu/summary.py`` does: a thread a case."""
+"""Summaries of the cases, as in ``cpu/summary.py``, with one thread per case."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""One feature of one case with its w summed out, a thread each, with no memory but registers.
+"""One feature of one case with its w summed out, in one thread that uses only registers.
 
 The sums run over the nodes or rates of ``quadrature.py``, a handful at a time. In Model II a w changes how strongly its
-parent votes on the other features and on the label: ``cpu/sums.py`` says what is done about it.
+parent votes on the other features and on the label: ``cpu/sums.py`` describes how this is handled.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def weight_if_on(kind, entries, r, i, j):
 
 @inlined
 def tilt_of(kind, entries, i, r):
-    """What one more vote of entry r does to all that is known of case i beside the feature at hand, a factor."""
+    """The factor by which one more vote of entry r changes the likelihood of case i except for the current feature."""
     return entries.tilt[i, r] if kind == 2 else 1.0
 
 
@@ -135,7 +135,9 @@ def likelihood_of(kind, c, table, nodes, importance, entries, i, j):
 
 @inlined
 def compare_nodes(kind, c, table, nodes, move, entries, number, i, j):
-    """log p(x_ij | z_i, new q~) - log p(x_ij | z_i, old q~); what a move finds is kept for the next of the sweep."""
+    """log p(x_ij | z_i, new q~) - log p(x_ij | z_i, old q~); the results of a move are kept for the next move "
+    "of the sweep.
+    """
     after = likelihood_of(kind, c, table, nodes, move.new, entries, i, j)
     if number == 0:
         before = likelihood_of(kind, c, table, nodes, move.old, entries, i, j)
@@ -149,7 +151,7 @@ def compare_nodes(kind, c, table, nodes, move, entries, number, i, j):
 
 @inlined
 def maybe_node(rng, total, chosen, node, base, copied):
-    """Take this node instead of the chosen one, with the chance that its weight has in all weights so far."""
+    """Replace the chosen node by this one with probability proportional to its weight among all weights so far."""
     weight = base + copied
     total += weight
     if uniform(rng) * total < weight:
@@ -185,7 +187,9 @@ def begin_redraw(kind, c, table, nodes, importance, entries, rng, key, i, j):
 
 @inlined
 def choose_source(kind, c, nodes, importance, entries, node, rng, i, j, n):
-    """Which of the agreeing entries x_ij was copied from: in proportion to its weight and its chance of being on."""
+    """Draw the agreeing entry that x_ij was copied from, with probability proportional to its weight and its "
+    "probability of being on.
+    """
     total = 0.0
     source = -1
     for r in range(n):
@@ -202,7 +206,7 @@ def choose_source(kind, c, nodes, importance, entries, node, rng, i, j, n):
 
 @inlined
 def draw_w(kind, c, table, nodes, importance, entries, rng, node, source, r, i, j):
-    """w of entry r: on, if x_ij was copied from it; the node counts where the parent has a value to vote for."""
+    """w of entry r: on, if x_ij was copied from it; the node is used if the parent has a value."""
     b = entries.parent[i, r]
     on = importance[ON, b, j] * tilt_of(kind, entries, i, r)
     if node >= 0 and in_word(table.votes[j >> 5, b], j):
@@ -311,7 +315,7 @@ def compare_kernel(kind: int, n_features: int, n_classes: int):
     it.
 
     The threads of a block are the features of a few cases (`grid_of_pairs`): they read the same list of neighbors, and
-    rows of q~ side by side. A thread keeps its feature and goes over cases, always the same ones in the same order.
+    rows of q~ side by side. Each thread handles one feature and loops over cases, always in the same order.
     """
     n_votes = n_features if kind == 2 else 1
 
@@ -348,9 +352,9 @@ def compare_kernel(kind: int, n_features: int, n_classes: int):
 
 @lru_cache(KEPT)
 def redraw_kernel(kind: int, n_features: int):
-    """w_i:j afresh for features first..last-1 whose q~ has moved, and s_bj with it.
+    """New draws of w_i:j for features first..last-1 whose q~ has moved, and the updated s_bj.
 
-    A thread keeps its feature. Features share words: a bit is switched where it changes, and the others are left alone.
+    A thread keeps its feature. Features share words: only bits that change are switched.
     """
 
     @cuda.jit

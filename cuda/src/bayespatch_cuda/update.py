@@ -1,11 +1,12 @@
-"""The blocked update of the cases on a GPU: a group of threads a case, a parent each. See ``cpu/update.py``.
+"""The blocked update of the cases on a GPU, with a group of threads per case and one parent per thread. See
+``cpu/update.py``.
 
-The threads of a group (a warp, or a part of one) look at as many parents at once, all with the votes as they are. The
-first, in the order of the parents, who is a neighbor and has to be taken out, or who becomes one, changes the votes;
-then those after it are looked at again. That is rare: some ten times for a thousand parents. To change the votes the
-threads take a feature each.
+Each thread of a group (a warp, or a part of one) evaluates one parent, given the current votes. The first parent, in
+order, that is a neighbor and has to be removed, or that becomes one, changes the votes; then the parents after it are
+evaluated again. This is rare: about ten times per thousand parents. To change the votes, each thread handles one
+feature.
 
-A kernel is made for a `Shape`: memory of fixed size that a thread indexes by constants lies in registers.
+A kernel is compiled for a `Shape`: memory of fixed size that a thread indexes by constants is in registers.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ KEPT = 32  # kernels of so many shapes are kept
 
 
 class Case(NamedTuple):
-    """What a group keeps of its case, for all of its threads to see."""
+    """Data of a case that all threads of its group share."""
 
     votes: NDArray[np.float32]  # (2, P), in Model III float64: AGREE and TOTAL
     gain: NDArray[np.float32]  # (P, 2): the largest R_j - 1 that a vote which DIFFERS or AGREES could bring
@@ -56,7 +57,7 @@ class Case(NamedTuple):
 
 
 class Own(NamedTuple):
-    """What a thread has to hand: in shared memory, or indexed by constants in loops that are unrolled, in registers."""
+    """Data of a thread: in shared memory or, if indexed by constants in unrolled loops, in registers."""
 
     same: NDArray[np.uint32]  # (W,): where the parent that this thread looks at and the case agree
     ahead: NDArray[np.uint32]  # (W,): the same of the parent that it will look at next, on its way from memory
@@ -65,14 +66,14 @@ class Own(NamedTuple):
 
 
 class Change(NamedTuple):
-    """The parent that comes or goes; the same in all threads of a group."""
+    """The parent that is added or removed; the same in all threads of a group."""
 
     bits: NDArray[np.uint32]  # (W,): its w
     same: NDArray[np.uint32]  # (W,): where it and the case agree
 
 
 class Shape(NamedTuple):
-    """What a kernel is compiled for."""
+    """The sizes that a kernel is compiled for."""
 
     kind: int
     n_features: int
@@ -82,7 +83,7 @@ class Shape(NamedTuple):
 
 
 class Counting(NamedTuple):
-    """Model II: what a group of threads needs to weigh a pair."""
+    """Model II: scratch memory of a group of threads for weighing a pair."""
 
     pair: Pair
     weight: NDArray[np.float32]  # (P + 1,): by the number of features that are on
@@ -100,7 +101,7 @@ class Choosing(NamedTuple):
 
 @inlined
 def begin_case(kind, c, table, entries, case, i, lane, n_lanes):
-    """Count the votes of all entries afresh, every n_lanes-th feature and class; `refresh_labels` is still to come."""
+    """Recount the votes of all entries for every n_lanes-th feature and class, before `refresh_labels`."""
     n = entries.n[i]
     j = lane
     while j < c.n_features:
@@ -211,7 +212,7 @@ def store_entry(kind, entries, change, n, i, b, k):
 
 @lru_cache(KEPT)
 def looking(kind: int, group: int, part: int):
-    """Whether a parent, of class `label`, may become a neighbor, as one thread can tell; in Model I, whether it does.
+    """Whether a parent of class `label` may become a neighbor, as computed by one thread; in Model I, whether it does.
 
     `drawn`: whether its candidates for kappa have been drawn (Model III).
     """
@@ -334,7 +335,7 @@ def drawing(kind: int, size: int, group: int):
 
 @lru_cache(KEPT)
 def changing(kind: int, size: int, group: int):
-    """A neighbor goes, and a parent becomes one: the votes, the counts and the lists."""
+    """Remove a neighbor and add a parent: updates the votes, the counts and the lists."""
     n_words = -(-size // 32)
 
     @cuda.jit(device=True)
@@ -361,7 +362,7 @@ def changing(kind: int, size: int, group: int):
 
 
 def limited_registers(kind: int, size: int) -> dict[str, int]:
-    """Few registers, so that many groups run side by side; in Model II, room for a polynomial (`weight_of_count`)."""
+    """Few registers, so that many groups run in parallel; in Model II, room for a polynomial (`weight_of_count`)."""
     if config.ENABLE_CUDASIM:  # type: ignore[attr-defined]
         return {}
     return {"max_registers": {1: 64, 2: min(255, 80 + size), 3: 80}[kind]}
@@ -372,7 +373,7 @@ def update_kernel(shape: Shape):
     """One sweep over all parents of every case, from the entries `old` to `new`; `most`: the longest list, if too long.
 
     A group of threads a case, a block each; a group is a warp or a part of one. n_b and s_bj of `chain` are added to.
-    `parts`: the importances, each of as many cases.
+    `parts`: the importances, each for the same number of cases.
     """
     kind, size, n_classes, part, group = shape
     n_words = -(-size // 32)

@@ -1,13 +1,13 @@
 """Votes of all past cases on an NVIDIA GPU; as `bayespatch.retrieval.votes`.
 
-A block of threads handles one case and a stretch of the past cases, a tile of them at a time:
+A block of threads handles one case and a range of the past cases, one tile at a time:
 
 1. each thread compares one past case with the case and leaves its table rows in shared memory;
 2. the threads are spread over draws (votes) or comparisons (leave-one-out), and over the past cases of the tile, and
    add up weights. Threads of neighboring draws read neighboring table entries.
 
-The sums of the stretches are added on the host in a fixed order, so results are reproducible. Nobody is skipped:
-negligible weights count as well.
+The sums of the stretches are added on the host in a fixed order, so results are reproducible. No past case is skipped,
+not even one with a negligible weight.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class DeviceCases(NamedTuple):
 
 
 class DeviceVotes(NamedTuple):
-    """What the kernels multiply, and where they put the result."""
+    """The inputs and outputs of the kernels."""
 
     table: DeviceNDArray  # (T, D), (D, T) or (T,)
     scale: DeviceNDArray  # (n, M, D) of shares, else (1, 1, 1)
@@ -163,7 +163,7 @@ def add_votes(past, layout, cases, lanes, votes):
 def find_shares(past, layout, cases, votes):
     """votes.sums[i, c, b] = sum_d scale[i, m, d] weight[b, d] over part c of the draws; the table is (D, T).
 
-    One thread handles one past case. All threads go through the draws in step, so the gathers of a draw stay in cache.
+    One thread handles one past case. All threads process the draws in step, so the gathers of a draw stay in cache.
     """
     rows = cuda.shared.array(TILE_ROWS, int32)
     t = cuda.threadIdx.x

@@ -1,15 +1,14 @@
-"""The odds that a parent is a neighbor of a case, as threads of a GPU find them: the definitions are those of
-``cpu/weigh.py``.
+"""The odds that a parent is a neighbor of a case, computed by GPU threads with the definitions of ``cpu/weigh.py``.
 
-A thread looks at a parent of its own, in single precision, which costs no more than a relative error of some 1e-6 in
-the odds of a pair: what it rounds is close to 1, ``f_j = 1 + q~ (R_j - 1)``. A random number is compared with the odds
-in two steps: 24 bits of it turn most pairs down, and where they do not, all 53 decide in double precision, so that
-small odds are not rounded. In Models II and III a bound turns most parents down; where it does not, the threads of the
-group weigh the pair together. In Model II one k takes O(P^2) steps and needs no other, so threads take one k each; once
-k is chosen they take a coefficient of its polynomial each, and learn for every number of features still to be on
-whether the next one is. In Model III they take a candidate for kappa and a feature each.
+Each thread handles one parent in single precision, with a relative error of about 1e-6 in the odds of a pair, because
+the rounded factors are close to 1, ``f_j = 1 + q~ (R_j - 1)``. A random number is compared with the odds in two steps:
+24 bits reject most pairs; otherwise all 53 bits decide in double precision, so that small odds are not rounded. In
+Models II and III, an upper bound rejects most parents; otherwise, the threads of the group weigh the pair together. In
+Model II, each k takes O(P^2) steps independently, so each thread handles one k. Once k is chosen, each thread handles
+one coefficient of its polynomial, and determines for each remaining number of features whether the next one is on. In
+Model III, each thread handles a candidate for kappa and a feature.
 
-Every pair has random numbers of its own, named by its key, so that threads need not draw them one after another.
+Every pair has separate random numbers, derived from its key, so threads need not draw them one after another.
 """
 
 from __future__ import annotations
@@ -88,14 +87,14 @@ def largest_odds(c, chance, own, case, label, start, group, part):
 
 @inlined
 def turned_down(odds, bits):
-    """Whether the first 24 of the random bits are enough to say no."""
+    """Whether the first 24 random bits suffice to reject."""
     u = np.float32(np.uint32(bits >> np.uint64(40))) * TO_UNIT_24
     return u * (UNIT + odds) >= odds * MARGIN
 
 
 @inlined
 def accepted(odds, bits):
-    """Whether all of the random bits say yes."""
+    """Whether all random bits accept."""
     odds = float(odds)
     return to_unit(bits) * (1.0 + odds) < odds
 

@@ -54,7 +54,7 @@ PHRASES: dict[str, dict[str | int, str]] = {
 
 OUTCOMES = {"no-recurrence-events": "no recurrence", "recurrence-events": "recurrence"}
 
-# The values that occur, ordered where they have an order.
+# The values that occur, in order if they have one.
 RANGES = ("age", "tumor-size", "inv-nodes")
 NAMES = {
     "menopause": ["lt40", "ge40", "premeno"],

@@ -22,7 +22,7 @@ from bayespatch.types import AnyArray
 
 Strategy = Literal["quantile", "uniform", "supervised"]
 STRATEGIES: tuple[Strategy, ...] = ("quantile", "uniform", "supervised")
-LEAST_SHARE, LEAST_CASES = 0.05, 5  # a supervised bin holds at least this share of the cases, and this many
+LEAST_SHARE, LEAST_CASES = 0.05, 5  # a supervised bin has at least this share of the cases, and this many
 
 
 class Cut(NamedTuple):
@@ -120,7 +120,7 @@ def _found(numbers: NDArray[np.float64], strategy: str, n_bins: int) -> NDArray[
         n_bins, encode="ordinal", strategy=strategy, quantile_method="averaged_inverted_cdf", subsample=None
     )
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # bins that are too narrow are dropped; that is what is wanted
+        warnings.simplefilter("ignore")  # bins that are too narrow are dropped, as intended
         edges: NDArray[np.float64] = binner.fit(numbers[:, None]).bin_edges_[0]
     return edges[1:-1]
 

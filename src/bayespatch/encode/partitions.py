@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bayespatch.encode.schema import Schema
 
 MOST_ROWS = 100_000  # of a sample
-MOST_CLASSES = 10_000  # more different outcomes are no classes
+MOST_CLASSES = 10_000  # outcomes with more different values are not classes
 
 Result = TypeVar("Result")
 Frame = TypeVar("Frame", DataFrame, Series)

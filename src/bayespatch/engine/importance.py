@@ -52,7 +52,7 @@ TARGET_ACCEPTANCE = 0.55  # about the most effective draws on heart; a walk that
 RISE = 3  # from this shape on a Gamma number is taken for the cube of a normal one; a smaller one is raised by so much
 
 
-FLAT = 1e16  # from this shape on a Gamma number is its shape, but for what a double cannot tell
+FLAT = 1e16  # from this shape on, a Gamma variable equals its shape in double precision
 
 
 @inlined
@@ -114,7 +114,7 @@ def carried(rng, logit, shape, shape_new, sigma2):
         odds, total = math.exp(logit), gamma(rng, shape + sigma2)
         below = total / (1.0 + odds)  # the second number
         raised = below * odds
-        if not raised > 0.0:  # too far from where such a shape has its numbers for a double
+        if not raised > 0.0:  # too far from the typical values of this shape for a double
             return math.nan, math.nan
         kept = math.log(a_new / below)
     else:

@@ -58,10 +58,10 @@ class PaperEngine(Engine[PaperState]):
     def __init__(self, data: Data, model: Model, n_threads: int = 1) -> None:
         super().__init__(data, model, n_threads)
         self._allowed = bp.may_be_neighbors(data)
-        # A feature that is missing in the case has likelihood 1: as if nobody voted on it.
+        # A feature that is missing in the case has likelihood 1, as without votes.
         self._agrees = bp.agreement(data).astype(np.float64)
         self._votable = (bp.can_vote(data)[None] & bp.observed(data)[:, None]).astype(np.float64)
-        # Likewise a hidden label: nobody votes.
+        # Likewise a hidden label: no votes.
         mu = np.append(model.hyper.mu_per_class(data.n_classes), 0.0)
         self._label_weight = np.where((data.y == bp.HIDDEN)[:, None], 0.0, mu[data.y_parents])
         self._own_label_weight = self._label_weight * (data.y[:, None] == data.y_parents)

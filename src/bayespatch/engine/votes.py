@@ -54,7 +54,7 @@ class Constants(NamedTuple):
     n_features: int  # P
     c1: float
     lam: float
-    one: float  # added to the votes above and below the line where the likelihood is the paper's, else 0
+    one: float  # added to numerator and denominator with the paper's likelihood, otherwise 0
     label_c2: float
     prior_odds: float  # alpha / (1 - alpha)
     tau: float

@@ -71,7 +71,7 @@ CLOSED_CODINGS: dict[str, Parameters] = {
 }
 MOST_HERE = 100_000  # rows of a table in parts, up to which all of it is read into this process
 MOST_TUNED = 2000  # rows on which codings of a large table are compared
-MOST_AUTO = 2000  # parents under "auto" where votes are sampled
+MOST_AUTO = 2000  # parents with "auto" if votes are sampled
 # What else it chooses from under missing="auto", and its log prior odds: in medicine a value that nobody measured often
 # tells something (and the paper counts it), so ignoring it has to be 20 times as likely before it is ignored.
 GAPS_COUNT, GAPS_LOG_PRIOR = "missing is a value", math.log(20.0)
@@ -98,7 +98,7 @@ class TrainingData(NamedTuple):
     y: ArrayLike
     groups: ArrayLike | None
     weighed: WeighedRows | None
-    sample: Sample | None  # of a partitioned table, with what is known of all its rows
+    sample: Sample | None  # of a partitioned table, with a summary of all rows
     follow_up: FollowUp | None
     names: tuple[str, ...] | None  # of the columns, if they have any
     seed: int
@@ -180,9 +180,9 @@ class _Fit(NamedTuple):
     groups: NDArray[np.int64] | None  # (n,) rows of one group never vote on each other
     seed: int
     n_threads: int
-    weights: NDArray[np.float64] | None = None  # (n,) how often each row counts
-    rows: NDArray[np.int64] | None = None  # (n,) of the user's table, where some are left out; None: all
-    parts: Parts | None = None  # where all past cases are, if the rows are a sample of them
+    weights: NDArray[np.float64] | None = None  # (n,) weight of each row
+    rows: NDArray[np.int64] | None = None  # (n,) row numbers in the user's table if some are left out; None: all
+    parts: Parts | None = None  # the partitions, if the rows are a sample of the past cases
 
     def case_weight(self, rows: NDArray[np.int64], past: Data) -> NDArray[np.float64] | None:
         """How often each of some rows counts, (k,); None: once. If all rows vote, the sample represents them."""
@@ -206,8 +206,8 @@ class Learned(NamedTuple):
     cases: NDArray[np.int64]  # (N,)
     tuning: Tuning | None
     posterior: Posterior
-    held_out: tuple[HeldOut, ...]  # importances without each fold; empty where folds are not used
-    weights: NDArray[np.float64] | None = None  # (n,) how often each row counts
+    held_out: tuple[HeldOut, ...]  # importances without each fold; empty if folds are not used
+    weights: NDArray[np.float64] | None = None  # (n,) weight of each row
     elsewhere: PartitionedIndex | None = None  # all past cases, of which the rows are a sample
     rows: NDArray[np.int64] | None = None  # (n,) their numbers among all past cases
 

@@ -39,7 +39,7 @@ def by_partition(method: Method) -> Method:
             model = copy(self).set_params(engine="cpu", scheduler=None, n_jobs=1)
             wanted = [(method.__name__, part, args, kwargs) for part in X.to_delayed()]
             found = computed(_answer, wanted, self.scheduler, shared=model)
-        else:  # the past cases are in parts, too: they vote where they are, on one partition at a time
+        else:  # the past cases are partitioned, too: they vote on their workers, on one partition at a time
             own = (computed(_partition, [(part,)], self.scheduler)[0] for part in X.to_delayed())
             found = [_answer(self, method.__name__, part, args, kwargs) for part in own]
         parts = [part for part in found if part is not None]

@@ -32,7 +32,7 @@ from bayespatch.second_opinion import AdditiveMean, out_of_group
 from bayespatch.types import Parameters, TableLike
 from bayespatch.validation import LARGEST_OUTCOME, check_choice, check_count, check_finite, check_level, refuse_masked
 
-_RANGE = 0.05  # of the outcomes' standard deviation: how exactly an outcome is asked for
+_RANGE = 0.05  # of the outcomes' standard deviation: the width of the range around an outcome
 
 
 class PredictedNumbers(NamedTuple):
@@ -433,7 +433,7 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
         calibrated = calibrated_weights(plain, groups.classes, calibration)
         left_out = outcomes[chosen]
         density = KernelDensity.learn(calibrated, groups.outcomes, left_out, groups.weights, weights)
-        # Probability that the others gave to a small range around each outcome.
+        # Probability of a small range around each outcome, given the other cases.
         deviation = outcomes - np.average(outcomes, weights=learned.weights)
         spread = float(np.sqrt(np.average(deviation**2, weights=learned.weights)))
         half = max(_RANGE * spread, np.finfo(np.float64).tiny)

@@ -113,7 +113,7 @@ random_state, progress
     True
     """
 
-    # What closed-form votes need, and what they leave no choice about.
+    # Settings that closed-form votes require.
     model, likelihood, importances, votes = "I", "exact", "predictive", "closed"
     supervised, transductive, warm_start = True, False, False
     warmup, thin, error, checkpoint, scheduler = 20, 1, 0.05, None, None

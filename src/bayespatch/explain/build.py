@@ -135,7 +135,7 @@ def beside(fitted: Fitted, cases: Data, row: int, k: int, n_threads: int) -> tup
     return near, near.past._replace(x=case.x, y=case.y, own_parent=case.own_parent)
 
 
-# A model and a case, the votes on it, and those that count its outcome
+# A model and a case, the votes on it, and those that use its outcome
 _Voted = tuple[Fitted, Data, Ballot, Ballot]
 
 
@@ -176,11 +176,11 @@ class _Case:
     """One case on its way to becoming an `Explanation`."""
 
     posterior: Posterior
-    case: Data  # alone, beside all parents
+    case: Data  # alone, with all parents
     words: CaseTexts
     reading: Reading
     plain: Ballot  # without its outcome
-    informed: Ballot  # with its outcome, where that is known
+    informed: Ballot  # with its outcome, if known
     top: int
 
     @property

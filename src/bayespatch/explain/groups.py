@@ -15,13 +15,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-VOTING = 0.97  # of the votes that past cases cast come from those who are grouped
+VOTING = 0.97  # of the votes of past cases come from grouped ones
 MOST_GROUPS = 5
 LEAST_VOTES = 0.1  # share of the votes that a group must have
 LEAST_GAIN = 0.08  # share of the differences between voters that a further split must explain
 SHARED = 0.8  # of a group's votes come from members who share all of its stated values
 MOST_STATED = 3  # values of a group, unless more splits lead to it
-TELLING = 0.2  # a value is stated if it tells this much of what the most telling one tells
+TELLING = 0.2  # a value is stated if it is at least this informative relative to the most informative one
 MOST_LEARNED = 5000  # voters from whom the splits are learned
 
 

@@ -14,7 +14,7 @@ from bayespatch.explain.parts import Feature, Guard, Precedent
 from bayespatch.explain.words import percent
 from bayespatch.subgroups import Subgroup
 
-MARGIN = 0.05  # of the past cases' range: nobody is warned of a number that is beyond it by less
+MARGIN = 0.05  # of the past cases' range: smaller distances beyond it cause no warning
 FEW = 10  # past cases of a class
 MOST_NAMED = 3  # features that explain a warning
 

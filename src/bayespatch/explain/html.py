@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-# JupyterLab, VS Code, and the documentation, by what their pages say about their theme.
+# JupyterLab, VS Code, and the documentation, by the theme attributes of their pages.
 _LIGHT = ('[data-jp-theme-light="true"]', ".vscode-light", '[data-md-color-scheme="default"]')
 _DARK = ('[data-jp-theme-light="false"]', ".vscode-dark", '[data-md-color-scheme="slate"]')
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from bayespatch.explain.parts import LikeThis
 
 WIDTH = 0.05  # of the votes, on either side; wider where
-FEWEST = 30  # past cases, or all where there are fewer, are not that near
+FEWEST = 30  # of the past cases, or all if there are fewer
 
 
 def like_this(

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from bayespatch.encode import MISSING_NUMBER, Schema
 
 N_NUMBERS = 15  # values of a number that the beam search tries: quantiles of those of the past cases
-BEAM = 6  # changes that it goes on with
+BEAM = 6  # changes kept by the beam search
 BATCH = 256  # changes that are predicted at a time
 
 Values = dict[int, float]  # column -> one of the past cases' own values (`EncodedTable.values`)

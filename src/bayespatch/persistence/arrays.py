@@ -147,7 +147,7 @@ def check_arrays(arrays: Arrays, kinds: Mapping[str, ArraySpec], sizes: Mapping[
         if array.dtype != kind.dtype or array.shape != shape:
             raise ValueError(f"{name} is {array.dtype} of shape {array.shape}, and should be {kind.dtype} of {shape}")
         values = array[~np.isnan(array)] if kind.nan else array
-        low, high = float(values.min(initial=0)), float(values.max(initial=0))  # NaN where there is one
+        low, high = float(values.min(initial=0)), float(values.max(initial=0))  # NaN if there is only one
         if not (math.isfinite(low) and math.isfinite(high)):
             raise ValueError(f"{name} has values that are not finite")
         if not (kind.low - kind.rounding <= low and high <= kind.high + kind.rounding):

@@ -78,7 +78,7 @@ def replacing_all(paths: Sequence[str | os.PathLike[str]], mode: int = PRIVATE) 
             if os.path.exists(place):
                 os.chmod(temporary, stat.S_IMODE(os.stat(place).st_mode))
             os.fsync(file.fileno())
-        if os.name == "nt":  # where an open file cannot be moved
+        if os.name == "nt":  # if an open file cannot be moved
             for file in files:
                 file.close()
         _move_all(temporaries, places)

@@ -26,7 +26,7 @@ from bayespatch.model import PER, Hyperparameters
 from bayespatch.types import AnyArray, JSONObject, JSONValue
 
 _DTYPE = re.compile(r"\|O|\|b1|[|<>][iu][1248]|[<>]f[248]|[<>]U[1-9][0-9]{0,6}")
-_WIDEST = 256  # letters of a text's type, where no text is that long
+_WIDEST = 256  # maximum length of a text type
 _MOST_BYTES = 2**20  # of an array of texts, which may be far wider than these
 _SEQUENCES: dict[str, Callable[[Iterable[object]], Collection[object]]] = {
     "list": list,

@@ -42,7 +42,7 @@ def map_arrays(path: str) -> dict[str, AnyArray]:
         described = json.loads(file.read(length))
     data = np.empty(0, np.uint8)
     if size > 8 + length:
-        # Changes would stay in this process ("c"); arrays that cannot be written would need kernels of their own.
+        # Changes would stay in this process ("c"); read-only arrays would need separate kernels.
         data = np.asarray(np.memmap(path, np.uint8, mode="c", offset=0))[8 + length :]
     arrays = {}
     for name, entry in described.items():

@@ -24,7 +24,7 @@ _CLASSES: dict[str, type[AdditiveScore | AdditiveMean | CoxScore | LinearOpinion
 _OF_ESTIMATOR = {"PatchworkRegressor": ("AdditiveMean",), "PatchworkSurvival": ("CoxScore",)}
 _FARTHEST = 1e9  # from 0, of coefficients and terms
 _LATEST = 1e25  # times
-_NEAREST = 1e-9  # to 0, of what is divided by
+_NEAREST = 1e-9  # smallest divisor
 _TUPLES = ("knots", "curve_center", "curve_line", "curve_mix", "scores", "levels", "others", "shares")
 
 

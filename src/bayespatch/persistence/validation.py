@@ -94,9 +94,9 @@ MANIFEST = (
     "holds",  # "model"; a file with nothing but cases says "cases"
     "estimator",
     "parameters",
-    "classes",  # null where the outcome is a number
-    "target",  # what the outcome is called
-    "named",  # whether the columns of the training table had names of their own
+    "classes",  # null if the outcome is a number
+    "target",  # name of the outcome
+    "named",  # whether the columns of the training table had names
     "columns",  # name, kind, family and description of each; their values are with the cases
     "model",
     "settings",
@@ -104,9 +104,9 @@ MANIFEST = (
     "sizes",
     "diagnostics",
     "calibration",
-    "pool",  # null where there is no second opinion
-    "tuning",  # null where the hyperparameters were given
-    "cases_sha256",  # of the part "cases"; that part has random bytes in it, so that nobody can guess what it holds
+    "pool",  # null if there is no second opinion
+    "tuning",  # null if the hyperparameters were given
+    "cases_sha256",  # of the part "cases", which contains random bytes so that its content cannot be guessed
     "parts",
 )
 # Keys of the JSON text "metadata" in the part "cases"

@@ -245,7 +245,7 @@ def _batches_per_chain(n_chains: int) -> int:
     return -(-N_BATCHES // n_chains)
 
 
-# A fitted model's closed form, beside the past cases that it was made of
+# A fitted model's closed form, next to the past cases it was computed from
 _made: WeakKeyDictionary[Importances, tuple[object, ClosedForm]] = WeakKeyDictionary()
 
 

@@ -615,7 +615,7 @@ def sample_together(
         y=np.concatenate([past.y, new.y]),
         own_parent=np.concatenate([past.own_parent, new.own_parent]),
     )
-    seed = (posterior.seed + 1) % MAX_SEED  # where the chains begin must not depend on the numbers that they will draw
+    seed = (posterior.seed + 1) % MAX_SEED  # starting points must not depend on later random numbers
     settings = posterior.settings._replace(seed=seed)
     return run_chains(
         together,

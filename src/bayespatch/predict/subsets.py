@@ -26,9 +26,9 @@ from bayespatch.types import AnyArray
 Array = NDArray[np.float64]
 
 MOST_PRODUCTS = 2e8  # subsets x past cases x draws that are multiplied;
-MOST_EXPONENTIALS = 8e6  # or exponentiated, where only some of the subsets are evaluated
+MOST_EXPONENTIALS = 8e6  # or exponentiated, if only some of the subsets are evaluated
 FEWEST_DRAWS = 48  # of the importances
-N_BATCHES = 8  # of draws and, in large tables, of past cases; their spread tells the error
+N_BATCHES = 8  # of draws and, in large tables, of past cases; their spread gives the error
 MOST_PATTERNS = 5_000  # in each batch; more are sampled
 AT_ONCE = 100_000  # numbers in one block of memory
 _SINGLE, _DOUBLE = 60.0, 600.0  # range of a log weight within which products keep their precision
@@ -240,7 +240,7 @@ class SubsetVoter:
         logs = self.log_weights.mean(axis=0) @ self.holds
         parts = [softmax(share * logs + np.log(self.counts)) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
         chances = MOST_PATTERNS * np.mean(parts, axis=0)
-        for _ in range(5):  # what exceeds 1 goes to the others
+        for _ in range(5):  # the excess over 1 goes to the others
             free = chances < 1.0
             chances[~free] = 1.0
             chances[free] *= (MOST_PATTERNS - np.count_nonzero(~free)) / max(float(chances[free].sum()), 1e-300)

@@ -47,7 +47,7 @@ MODERATIONS = (0.0, 0.03, 0.1, 0.3, 1.0)  # which leave-one-out chooses from
 PRICE = 5.0
 LEAST_SHARE = 0.01  # of either choice of priors in the average of the two
 _LEAST = 1e-12  # of a probability
-_BATCH = 20_000  # rows at a time, at most, where several arrays of their size are needed
+_BATCH = 20_000  # maximum number of rows at a time if several arrays of this size are needed
 _NODES = np.polynomial.legendre.leggauss(64)
 
 
@@ -487,7 +487,7 @@ class AdditiveScore:
         p = softmax(start + nodes[:, None] * total[:, None, :], axis=2)
         weighted = weights[:, None] * p
         found = moves * weighted.sum(axis=1)[:, None, :] - moves @ (weighted.transpose(0, 2, 1) @ p)
-        # What the quadrature leaves, far below a point, goes where the points are.
+        # The remainder of the quadrature, far below a point, is added to the points.
         rest = softmax(start + total, axis=1) - self.base - found.sum(axis=1)
         size = np.abs(found)
         return 100.0 * (found + rest[:, None, :] * size / np.maximum(size.sum(axis=1, keepdims=True), 1e-300))

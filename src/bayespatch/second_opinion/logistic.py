@@ -176,7 +176,7 @@ def fit_logistic(
     coef = np.zeros((x.shape[1], n_sums))
     coef[used] = model.coef_.T * scale[used, None]
     with np.errstate(divide="ignore"):
-        precision = 1.0 / (strength * scale**2)  # infinite where there is no curvature
+        precision = 1.0 / (strength * scale**2)  # infinite without curvature
     return Fit(model.intercept_.copy(), coef, np.concatenate([[0.0 if n_sums == 1 else _FREE], precision]))
 
 

@@ -118,7 +118,7 @@ class UserOpinion:
             raise ValueError(f"second_opinion={estimator!r} needs at least two rows of some class; pass more rows")
         weights = _weight_arguments(estimator, row_weight)
         try:
-            with config_context(enable_metadata_routing=False):  # it is known where the weights go
+            with config_context(enable_metadata_routing=False):  # the range of the weights is known
                 model = clone(estimator).fit(X, y, **weights)
                 loo = cross_val_predict(clone(estimator), X, y, cv=parts, params=weights, method="predict_proba")
         except (TypeError, ValueError) as error:

@@ -19,16 +19,16 @@ _NAMED_LIKE_ONE = re.compile(
     r"(^|[^a-z])(ids?|identifier|mrn|uuid|guid|ssn|key|index|no|nr|num|number|record|row)([^a-z]|$)|patient|case|unnamed",
     re.IGNORECASE,
 )
-# The whole name says that it tells patients apart, even where one of them has several rows.
+# The whole name indicates an identifier of patients, even if a patient has several rows.
 _NAMES_PATIENTS = re.compile(
     r"(patient|subject|person|participant|case|pid|mrn|ssn)([ _.-]?(id|identifier|no|nr|nbr|num|number|key)\.?)?"
     r"|ids?|identifier|record[ _.-]?(id|no|nr|number)",
     re.IGNORECASE,
 )
 _LEAST_PATIENTS = 10  # fewer distinct values are groups of patients
-_LEAK = 0.995  # of the cases that a column alone predicts rightly
+_LEAK = 0.995  # of the cases that a column on its own predicts correctly
 _MOST_CLASSES = 20  # more different numbers are no classes
-_USUAL = 0.95  # where the most frequent class alone is right so often, nothing is a leak
+_USUAL = 0.95  # if the most frequent class is correct this often, nothing is a leak
 
 
 class Found(NamedTuple):

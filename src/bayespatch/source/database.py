@@ -92,7 +92,7 @@ def _answered(url: str, query: str | None) -> tuple[str, Answer]:
         answer = _ASKED[scheme](address, query)
     except (ImportError, ValueError):
         raise
-    except Exception as error:  # every driver has errors of its own; none of them is ours
+    except Exception as error:  # every driver has its own errors
         said = str(error).strip().partition("\n")[0]
         if any(secret in str(error) for secret in address.secrets):
             said = "its message repeats a part of the URL that may be a password, and is not shown"
@@ -200,7 +200,7 @@ def _server(url: str) -> Address:
     options |= given
     secrets = [options[name] for name in _SECRETS if options.get(name)]
     secrets += [quote(secret, safe="") for secret in secrets] + [parts.password or ""]
-    if "@" not in parts.netloc and port is not None:  # where the @ was forgotten, this is no port
+    if "@" not in parts.netloc and port is not None:  # if the @ was forgotten, this is not a port
         secrets.append(str(port))
     user = f"{options['user']}@" if "user" in options else ""
     shown = f"postgresql://{user}{parts.hostname or ''}/{options.get('dbname', '')}"

@@ -184,7 +184,7 @@ def write_part(path: str, columns: dict[str, str], rows: Sequence[JSONObject]) -
     except ImportError as error:
         raise ImportError(INSTALL) from error
     schema = pyarrow.schema([(name, getattr(pyarrow, kind)()) for name, kind in columns.items()])
-    aside = f"{path}.{os.getpid()}.tmp"  # another worker may be at it, where this one was taken for dead
+    aside = f"{path}.{os.getpid()}.tmp"  # another worker may be processing it if this one was considered dead
     try:
         descriptor = os.open(aside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o600)
         with open(descriptor, "wb") as file:

@@ -33,7 +33,7 @@ from bayespatch.web.service import Service
 from bayespatch.web.settings import Settings
 
 ENVIRONMENT = "BAYESPATCH_SERVE"  # the settings, for processes that uvicorn starts
-GRACE = 10  # seconds for which open requests may go on when the server is stopped
+GRACE = 10  # seconds for which open requests may continue when the server is stopped
 
 
 def create_app(settings: Settings) -> Starlette:

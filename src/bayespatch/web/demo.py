@@ -8,7 +8,7 @@ from bayespatch.casebase.refit import learn
 from bayespatch.datasets import load_heart
 from bayespatch.types import JSONObject, Parameters
 
-PATIENT = 20  # who has just come: a row of the heart data
+PATIENT = 20  # the new patient: a row of the heart data
 QUICK = {"draws": 250, "warmup": 250, "random_state": 0}
 NUMBERS: dict[str, JSONObject] = {
     "age": {"label": "age", "unit": "years", "usual": [29, 77], "possible": [0, 120], "coarse": 10, "fixed": True},

@@ -14,7 +14,7 @@ from bayespatch.language import decimal, gettext, stored_text, stored_value
 from bayespatch.types import JSONMapping
 
 MOST_BUTTONS = 4  # choices that are shown as buttons; more are a list
-NOT_KNOWN = ""  # how it stands in the form
+NOT_KNOWN = ""  # its text in the form
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ class Guard:
         except Exception as error:
             found = refusal_of(error)
             if found is None:
-                # Frames and the kind of error; its message could hold a value.
+                # Frames and the kind of error; the message could contain a value.
                 frames = traceback.extract_tb(error.__traceback__)[-6:]
                 where = " < ".join(f"{frame.filename}:{frame.lineno} {frame.name}" for frame in reversed(frames))
                 log.error("%s %s at %s", number, type(error).__name__, where)
@@ -159,7 +159,7 @@ class Guard:
 
         async def receiving() -> Message:
             nonlocal n_bytes, whole
-            if whole:  # the rest is the client going away, which takes as long as it takes
+            if whole:  # the rest is the client disconnecting, which may take any time
                 return await receive()
             try:
                 async with asyncio.timeout(max(0.0, end - time.monotonic())):

@@ -64,7 +64,7 @@ def verified(people: People, name: str, password: str) -> Person | None:
     known = person is not None and person.password_hash is not None and person.disabled_at is None
     kept = person.password_hash if person is not None and person.password_hash is not None and known else _nobody
     try:
-        _hasher.verify(kept, password if len(password) <= MOST else "")  # nobody has a longer one
+        _hasher.verify(kept, password if len(password) <= MOST else "")  # longer than any real one
     except (VerificationError, InvalidHashError):
         return None
     if person is None or not known:

@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
-RETRY = 2  # seconds after which whoever was refused may come again
+RETRY = 2  # seconds after which a refused client may try again
 
 
 class BusyError(Exception):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections import OrderedDict
 
-_MOST = 10_000  # buckets; the one that was used longest ago goes first
+_MOST = 10_000  # buckets; the least recently used one is dropped first
 
 
 class Rate:

@@ -73,7 +73,7 @@ def quoted(text: str) -> str:
     return quote(text, safe="/")
 
 
-# Files that never change while the program runs; their names say what is in them, so that a browser may keep them.
+# Files that do not change while the program runs; their names contain a hash, so browsers may cache them.
 
 
 @cache

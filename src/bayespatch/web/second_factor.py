@@ -12,7 +12,7 @@ from pyotp.totp import TOTP
 from bayespatch.casebase.people import People, Person
 
 N_RECOVERY = 10
-STEP = 30  # seconds for which a code holds
+STEP = 30  # seconds for which a code is valid
 _WINDOW = 1  # steps by which the clock of a phone may be off
 
 

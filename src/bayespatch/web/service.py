@@ -40,10 +40,10 @@ from bayespatch.web.throttle import Throttle, network_of
 from bayespatch.web.visibility import shown_overview
 
 T = TypeVar("T")
-LOCAL = Person("local", STEWARD, None, "", None)  # everybody, where nobody signs in
-CASES = "/cases/"  # where a past case is found
+LOCAL = Person("local", STEWARD, None, "", None)  # the default user without sign-in
+CASES = "/cases/"  # link to a past case
 _ANSWERS = 200  # that are kept, so that the version before a change need not be asked for again
-_CONNECTIONS = 8  # threads that use the database beside those of the queue
+_CONNECTIONS = 8  # threads that use the database in addition to those of the queue
 _MONITORED = 600.0  # seconds for which the checks for programs are not repeated
 _HEALTH = 5.0  # seconds for which it is not looked at again
 _BY_NAME = (5, 900.0)  # wrong passwords for one name from one address that cost nothing, and the longest wait after
@@ -114,7 +114,7 @@ class Service:
         self.hashing.close()
         self.asking.close()
         if self.refit is not None and self.refit.running:
-            self.refit.cancel()  # it goes on when it is started again
+            self.refit.cancel()  # it continues when it is started again
         self.base.close()
 
     def csrf(self, session: str) -> str:

@@ -8,7 +8,7 @@ import time
 from collections import OrderedDict
 
 FORGOTTEN_AFTER = 3600.0  # seconds without a failure
-_MOST = 10_000  # keys; the one that was used longest ago goes first
+_MOST = 10_000  # keys; the least recently used one is dropped first
 
 
 class Throttle:

@@ -54,11 +54,11 @@ class CpuEngine(GivenEngine[CpuState]):
         self.work = [layout.blank_work(self.constants, self.tables) for _ in range(n_threads)]
         self.rough = screen.blank_rough(self.constants, self.tables, n_threads)
         self.sums: list[layout.Sums] = []
-        # Of a part of the data: the numbers of its cases in the whole, and where in the part the blocks begin.
+        # For a part of the data: the numbers of its cases in the whole, and the start of each block.
         self.numbers = np.arange(len(data.x))
         self.edges = block_edges(len(data.x))
         self.summed_capacity = 0  # length of the lists for which there are sums
-        self.pool = ThreadPoolExecutor(n_threads - 1) if n_threads > 1 else None  # beside the caller's own thread
+        self.pool = ThreadPoolExecutor(n_threads - 1) if n_threads > 1 else None  # in addition to the caller's thread
 
     @classmethod
     def bytes_per_chain(cls, sizes: ProblemSizes, model: Model, n_threads: int) -> tuple[int, int]:
@@ -215,7 +215,7 @@ class CpuEngine(GivenEngine[CpuState]):
             chance = np.exp(np.minimum(np.nan_to_num(log_accept, nan=-np.inf), 0.0))
             rate = 3.0 / (state.n_sweeps + 10.0) ** 0.6
             state.step[first:last] *= np.exp(rate * (chance - TARGET_ACCEPTANCE))
-        state.step[first:last][~accepted] *= -1.0  # the next goes the other way
+        state.step[first:last][~accepted] *= -1.0  # the next one reverses the direction
         if accepted.any():
             state.logit_q[first:last][accepted] = logit_q_new[accepted]
             self.accept_importance(state, used, first + np.flatnonzero(accepted))

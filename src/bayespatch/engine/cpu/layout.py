@@ -63,13 +63,13 @@ class Sums(NamedTuple):
     # of the entries, (C,)
     k: NDArray[np.float64]  # how strongly an entry votes if it does
     row: NDArray[np.int64]  # its row of `decay`
-    tilt: NDArray[np.float64]  # Model II: what one more vote of the entry does to all else, a factor
+    tilt: NDArray[np.float64]  # Model II: the factor by which one more vote of the entry changes everything else
     log_tilt: NDArray[np.float64]  # and its logarithm
     on: NDArray[np.float64]  # how likely w of one feature is to be on, and off; and the vote that it is then
     off: NDArray[np.float64]
     vote: NDArray[np.float64]
     sources: NDArray[np.float64]  # from which entry a value was copied: the weights
-    fresh: NDArray[np.bool_]  # w of one feature, drawn anew
+    fresh: NDArray[np.bool_]  # new draw of w of one feature
     # of the rates, or in Model I of all features at two nodes (2F,)
     base: NDArray[np.float64]  # G
     copied: NDArray[np.float64]  # C

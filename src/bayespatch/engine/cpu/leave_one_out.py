@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from bayespatch.engine.compiling import compiled, vectorised
 
 LEAST = 0.01  # share of the votes that goes to the base rates: no share is 0
-SMALL = 1e-30  # sums of products below this are too close to what single precision can tell from 0
+SMALL = 1e-30  # sums of products below this are close to underflow in single precision
 DIFFERS, AGREES, UNKNOWN = 0, 1, 2  # codes of `Pairs`
 
 
@@ -130,7 +130,7 @@ def predict_each(pairs, differs, unknown, slope, log_p, agree_pull, unknown_pull
             weights[pairs.own[i]] = 0.0
         if stretch(weights, 0, n_parents) < SMALL:
             weigh_by_logs(pairs, i, differs, unknown, weights, logs)
-        total = 1e-37  # nobody but the case itself: the base rates
+        total = 1e-37  # only the case itself: the base rates
         for m in range(n_classes):
             raw[m] = stretch(weights, pairs.start[m], pairs.start[m + 1])
             total += raw[m]

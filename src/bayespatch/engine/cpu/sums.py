@@ -1,4 +1,4 @@
-"""One feature of one case with its w summed out: p(x_ij | z_i, q~), and w_i:j drawn afresh.
+"""One feature of one case with its w summed out: p(x_ij | z_i, q~), and a new draw of w_i:j.
 
 In Model I all neighbors vote with weight 1, in Models II and III with weights k_b; the sum over w_i:j is a sum over the
 nodes or rates of ``quadrature.py``. In Model II, k_b is one more than the number of the *other* w_ib that are on; but a
@@ -326,7 +326,7 @@ def find_likelihood(c, tables, importance, neighbors, sums, likelihood, first, l
     place, node_weight, on_rows, agreeing = sums.place, sums.node_weight, sums.on_rows, sums.agreeing
     for i in range(first, last):
         n = n_entries[i]
-        likelihood[i] = 1.0  # whatever the importances, where a case has no neighbors or a value is missing
+        likelihood[i] = 1.0  # for all importances if a case has no neighbors or a value is missing
         if n == 0:
             continue
         a, b = span[0, n], span[1, n]

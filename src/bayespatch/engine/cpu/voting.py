@@ -31,8 +31,8 @@ from bayespatch.engine.streams import key_of, open_stream, uniform
 from bayespatch.engine.votes import MU, MU0, ONE
 
 BIRTHS = 3  # births or deaths tried in a sweep
-STEP = 32  # parents that are passed at a time where one is chosen
-SMALL = 1e-30  # sums of odds below this are too close to what single precision can tell from 0
+STEP = 32  # parents skipped at a time when one is chosen
+SMALL = 1e-30  # sums of odds below this are close to underflow in single precision
 
 
 class Voters(NamedTuple):
@@ -204,7 +204,7 @@ def weigh_by_logs(voters, case):
                     gain = case.gain[1, j] if case.agrees[j, b] else case.gain[0, j]
                     logs[b] += math.log(max(1.0 + abs(float(case.signed[j, b])) * float(gain), 1e-300))
             top = max(top, logs[b])
-    if top == -math.inf:  # nobody may join
+    if top == -math.inf:  # no parent may join
         return 0.0
     for b in range(n_parents):
         case.odds[b] = math.exp(logs[b] - top)

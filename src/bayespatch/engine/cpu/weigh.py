@@ -124,7 +124,7 @@ def weigh_counts(c, x, x_parents, feature, importance, votes, by_weight, label_f
         for k in range(top + 1):
             weight[k] = on * (1.0 if silent else by_weight[AGREES if same else DIFFERS, j, k])
         for degree in range(j + 1, 0, -1):
-            for k in range(degree, min(top, degree + top - 1 - j) + 1):  # from elsewhere no way leads to degree k
+            for k in range(degree, min(top, degree + top - 1 - j) + 1):  # other terms do not contribute to degree k
                 poly[degree, k] = poly[degree, k] * off + poly[degree - 1, k] * weight[k]
         for k in range(top - j):
             poly[0, k] *= off

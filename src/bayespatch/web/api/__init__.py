@@ -48,7 +48,7 @@ def create(service: Service) -> FastAPI:
         version=__version__,
         description="Past cases, consultations and models. The audit log records every access to a case.",
         openapi_url="/openapi.json",
-        docs_url=None,  # these pages would load scripts from elsewhere
+        docs_url=None,  # these pages would load external scripts
         redoc_url=None,
         redirect_slashes=False,
     )
@@ -72,7 +72,7 @@ async def _refused(_: Request, error: Exception) -> Response:
 
 async def _invalid(_: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    # Where the error is and what is wrong, but never what was sent: it may be a patient's.
+    # Location and kind of the error, but never the input, which may be a patient's data.
     errors = [
         {"at": ".".join(str(part)[:60] for part in one["loc"])[:300], "problem": str(one["msg"])[:300]}
         for one in error.errors()[:20]
