@@ -143,14 +143,46 @@ def test_an_outdated_value_is_left_out(mapping):
             {**quantity(140, "mm[Hg]"), "comparator": ">"},
             "Bundle.entry[1].resource.valueQuantity.comparator: is '>': >140 is a bound; enter a number",
         ),
+        ("140 mmHg", "Bundle.entry[1].resource.valueString: '140 mmHg' is not a number with a unit; enter it by hand"),
         (quantity(10**400, "mm[Hg]"), "Bundle.entry[1].resource.valueQuantity.value: is too large; correct it"),
         (quantity(1400, "mm[Hg]"), "1400 is outside the possible range, 40 to 300; correct it"),
     ],
 )
 def test_unusable_numbers_are_left_out(mapping, value, message):
-    case = mapping.case(bundle(patient(), observation("o1", "8480-6", valueQuantity=value)), at=AT)
+    given = {"valueString" if isinstance(value, str) else "valueQuantity": value}
+    case = mapping.case(bundle(patient(), observation("o1", "8480-6", **given)), at=AT)
     assert case.values["sbp"] is None
     assert message in warning(case, "sbp")[0]
+
+
+@pytest.mark.parametrize("unit", ["%", "1"])
+def test_amounts_of_substance_are_not_percentages(unit):
+    text = f"\ncolumns:\n  a1c: {{resource: Observation, codes: ['loinc|4548-4'], unit: '{unit}'}}"
+    ifcc = observation("o1", "4548-4", valueQuantity=quantity(48, "mmol/mol"))  # 6.5% of the hemoglobin
+    case = Mapping.load(text).case([patient(), ifcc], at=AT)
+    assert case.values["a1c"] is None
+    assert f"'mmol/mol' cannot be converted to '{unit}'; correct the unit" in case.warnings[0]
+
+
+def test_a_path_converts_what_units_cannot():
+    text = """
+columns:
+  a1c:
+    resource: Observation
+    codes: ["loinc|4548-4", "loinc|59261-8"]
+    path: iif(value.code = 'mmol/mol', value.value * 0.09148 + 2.152, value.value)
+"""
+    mapping = Mapping.load(text)
+    for value, unit in ((48, "mmol/mol"), (6.5, "%")):
+        measured = observation("o1", "4548-4", valueQuantity=quantity(value, unit))
+        assert mapping.case([patient(), measured], at=AT).values["a1c"] == pytest.approx(6.5, abs=0.05)
+
+
+def test_acidity_has_a_unit(mapping):
+    ph = observation("o1", "2744-1", valueQuantity=quantity(7.31, "[pH]"))
+    text = "\ncolumns:\n  ph: {resource: Observation, codes: ['loinc|2744-1'], unit: '%s'}"
+    assert Mapping.load(text % "[pH]").case([patient(), ph], at=AT).values["ph"] == 7.31
+    assert "'[pH]' cannot be converted to 'mmol/L'" in Mapping.load(text % "mmol/L").case([patient(), ph]).warnings[0]
 
 
 def test_units_without_ucum_codes_can_be_declared():

@@ -222,6 +222,8 @@ def plain_result(result: object, rule: Rule, rules: Rules, element: str, zone: t
         return _limited(_quantity(result, rule, rules, element), rule, element)
     if isinstance(result, Decimal):
         result = float(result)
+    if isinstance(result, str) and rule.unit:
+        raise Unusable("value", element, f"{shown(result)} is not a number with a unit; enter it by hand")
     if isinstance(result, bool) or not isinstance(result, int | float):
         return rule_level(rule, result if isinstance(result, bool) else str(result), element)
     if rule.unit:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
+_PH = "pH_value"
+
 
 class UnitError(ValueError):
     """A unit is not UCUM, or cannot be converted to another."""
@@ -39,6 +41,8 @@ def conversion(source: str, target: str, molar_mass: float | None = None) -> Con
     first, second = unit(source), unit(target)
     if source == target:
         return Conversion(1.0, 0.0)
+    if first.dimensionless and _counts_particles(first) != _counts_particles(second):
+        raise UnitError(f"{source!r} cannot be converted to {target!r}")
     registry = _registry()
     import pint
 
@@ -65,16 +69,22 @@ def unit(code: str) -> Any:  # pint's units have no public class
     >>> str(unit("mg/dL"))
     'milligram / deciliter'
     """
+    from lark.exceptions import LarkError
     from ucumvert import InvalidUcumError
 
     if not code or len(code) > 100:
         raise UnitError("a unit is missing" if not code else f"{code[:40]!r}... is not a UCUM unit")
     registry = _registry()
     try:
-        parsed = registry.from_ucum(code)
+        parsed = registry.Quantity(1, _PH) if code == "[pH]" else registry.from_ucum(code)
         return getattr(parsed, "units", registry.dimensionless)
-    except (InvalidUcumError, ValueError, KeyError, AttributeError, RecursionError) as error:
+    except (InvalidUcumError, LarkError, ValueError, KeyError, AttributeError, RecursionError) as error:
         raise UnitError(f"{code!r} is not a UCUM unit") from error
+
+
+def _counts_particles(parsed: Any) -> bool:  # a unit of pint
+    """Whether a unit contains amounts of substance: mmol/mol of HbA1c is no percentage of it."""
+    return "mole" in str(parsed)
 
 
 @cache
@@ -84,4 +94,6 @@ def _registry() -> Any:  # a class that pint builds at run time
         from ucumvert import PintUcumRegistry
     except ImportError as error:
         raise ImportError('FHIR mappings need ucumvert: pip install "bayespatch[fhir]"') from error
-    return PintUcumRegistry()
+    registry = PintUcumRegistry()
+    registry.define(f"{_PH} = [acidity]")  # ucumvert does not define [pH]
+    return registry
