@@ -41,6 +41,8 @@ MESSAGES = {  # files -> calls, functions and variables that the texts are passe
     "follow_up.py": ("suppressed", "NOT_RANDOM"),
     "dictionary.py": ("_refuse",),
     "fhir/choose.py": ("text", "_missing", "_outdated", "_undated"),
+    "fhir/extract.py": ("Unusable", "wrong"),
+    "fhir/units.py": ("UnitError",),
     **{f"casebase/{name}.py": ERRORS for name in CASE_BASE},
     "casebase/monitoring.py": (*ERRORS, "alarms"),
 }
@@ -69,7 +71,12 @@ WARNINGS = (  # zxcvbn's, and the names of quantities that a table of diagnostic
     "repeat it",
     "the database cannot be used at the moment; contact the operator of this server",
 )
-PREFIXES = {"dictionary.py": "{9} ", "fhir/choose.py": "column {9}: "}  # what the function puts before the text
+PLACES = {**dict.fromkeys((*ERRORS, "UnitError"), 0), "Unusable": 2}  # of the text among the arguments; others: 1
+PREFIXES = {
+    "dictionary.py": "{9} ",
+    "fhir/choose.py": "column {9}: ",
+    "fhir/extract.py": "column {9}: {8}: ",
+}  # what the function puts before the text
 VALUES = (
     *("yes", "no", "missing", "not known", "withheld", " to ", "any value"),
     *("accuracy", "log loss", "Brier score", "mutual information", "random forest", "this model"),
@@ -128,7 +135,7 @@ def messages(source: str, names: tuple[str, ...]) -> list[str]:
     found = []
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Call) and _name(node.func) in names:
-            place = 0 if _name(node.func) in ERRORS else 1
+            place = PLACES.get(_name(node.func), 1)
             found += [text for part in node.args[place : place + 1] for text in _texts(part)]
         elif isinstance(node, ast.FunctionDef) and node.name in names:
             found += [text for part in ast.walk(node) for value in _given(part) for text in _texts(value)]

@@ -161,7 +161,7 @@ def test_stored_values(text, german):
         ("610 is outside the possible range, 0 to 120.5; correct it", None),
         (
             "column 'age': the Patient has no birthDate; enter it by hand",
-            "Spalte 'age': Der Patient hat keine Angabe birthDate; tragen Sie sie von Hand ein",
+            "Spalte 'age': In den Stammdaten des Patienten fehlt birthDate; tragen Sie den Wert von Hand ein",
         ),
         (
             "The last refit failed: another refit is running; wait for it, or cancel it",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import gettext as catalogs
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -217,7 +217,10 @@ def stored_text(text: str) -> str:
 
 
 def _stored_part(text: str) -> str:
-    """What is filled into a message: a sentence of its own, or a value."""
+    """What is filled into a message: a sentence of its own, a date, or a value."""
+    if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+        with suppress(ValueError):
+            return day(date.fromisoformat(text))
     translation = stored_text(text) if len(text.split()) > 2 else text
     return stored_value(text) if translation == text else translation
 

@@ -1,11 +1,13 @@
 """One patient's record as the values of columns: selection, units, absence, time, and every message."""
 
+import json
 from datetime import UTC, datetime
 
 import pytest
 
 from bayespatch.dictionary import Dictionary
-from bayespatch.fhir import FhirError, Mapping
+from bayespatch.fhir import FhirError, Mapping, read_bulk
+from bayespatch.language import stored_text, using
 from tests.fhir.records import bundle, concept, condition, observation, patient, quantity
 
 AT = datetime(2024, 5, 2, 12, tzinfo=UTC)
@@ -86,7 +88,7 @@ def test_absence_is_missing_or_no_as_the_mapping_says(mapping):
     assert case.values["sbp"] is None
     assert warning(case, "diabetes") == []
     assert warning(case, "sbp") == [
-        "column 'sbp': no Observation with code http://loinc.org|8480-6 or http://loinc.org|85354-9 up to 2024-05-02; "
+        "column 'sbp': no Observation with code http://loinc.org|8480-6, http://loinc.org|85354-9 up to 2024-05-02; "
         "enter the value by hand if you know it"
     ]
 
@@ -200,7 +202,7 @@ def test_a_code_without_a_level_is_left_out(mapping):
     ]
 
 
-@pytest.mark.parametrize("status", ["preliminary", "cancelled"])
+@pytest.mark.parametrize("status", ["preliminary", "unknown"])
 def test_only_final_values_count(mapping, status):
     case = mapping.case(bundle(patient(), sbp(status=status)), at=AT)
     assert f"Bundle.entry[1].resource.status: is '{status}', so the value was left out" in warning(case, "sbp")[0]
@@ -213,6 +215,112 @@ def test_erroneous_and_refuted_resources_do_not_count(mapping):
     assert case.values["diabetes"] is None  # said to be untrue, so that absence does not speak for itself
 
 
+@pytest.mark.parametrize("status", ["registered", "cancelled", "entered-in-error"])
+def test_what_was_never_measured_hides_no_earlier_value(mapping, status):
+    case = mapping.case([patient(), sbp(130, time="2024-04-01"), sbp(name="o2", status=status)], at=AT)
+    assert case.values["sbp"] == 130
+    assert warning(case, "sbp") == []
+
+
+def test_a_canceled_admission_is_no_moment_of_prediction(tmp_path):
+    text = """
+columns:
+  sex: {resource: Patient, path: gender}
+at: {resource: Encounter, path: period.start, select: first}
+"""
+    lines = [patient()]
+    for status, day in (("cancelled", "2024-01-01"), ("planned", "2024-02-01"), ("finished", "2024-03-01")):
+        visit = {"resourceType": "Encounter", "id": status, "status": status, "class": {"code": "IMP"}}
+        lines.append({**visit, "subject": {"reference": "Patient/p1"}, "period": {"start": day}})
+    (tmp_path / "export.ndjson").write_text("\n".join(map(json.dumps, lines)))
+    [case] = read_bulk(tmp_path, Mapping.load(text))
+    assert case.at == datetime(2024, 3, 1, tzinfo=UTC)
+
+
+def test_an_old_event_is_no_recent_one():
+    text = "\ncolumns:\n  mi: {resource: Condition, codes: ['snomed|22298006'], within_days: 365, absent: no}"
+    case = Mapping.load(text).case([patient(), condition("d1", "22298006", time="2021-01-01")], at=AT)
+    assert case.values["mi"] is False
+    assert case.warnings == ()
+
+
+def test_an_undated_condition_is_not_absent(mapping):
+    undated = condition("d1", "44054006")
+    del undated["recordedDate"]
+    case = mapping.case(bundle(patient(), undated), at=AT)
+    assert case.values["diabetes"] is None
+    assert "has no date" in warning(case, "diabetes")[0]
+
+
+@pytest.mark.parametrize("time", ["2024", "2024-05"])
+def test_a_date_that_may_be_later_does_not_count(mapping, time):
+    case = mapping.case(bundle(patient(), sbp(time=time), condition("d1", "44054006", time=time)), at=AT)
+    assert (case.values["sbp"], case.values["diabetes"]) == (None, None)
+    assert warning(case, "sbp") == [
+        f"column 'sbp': Bundle.entry[1].resource.valueQuantity of Observation/o1 is from {time}, so it may be "
+        "from before or after 2024-05-02; add the day"
+    ]
+    earlier = {"2024": "2023", "2024-05": "2024-04"}[time]
+    case = mapping.case(bundle(patient(), sbp(time=earlier)), at=AT)
+    assert (case.values["sbp"] == 140) == (time == "2024-05")  # the first of January 2023 is outdated
+
+
+def test_an_outcome_that_may_be_earlier_is_unknown():
+    text = """
+columns:
+  sex: {resource: Patient, path: gender}
+outcome:
+  mi: {resource: Condition, codes: ["snomed|22298006"], absent: no}
+"""
+    mapping = Mapping.load(text)
+    for time, outcome in {"2024": None, "2024-05": None, "2024-06": True, "2024-05-02": True, "2023": False}.items():
+        case = mapping.case([patient(), condition("d1", "22298006", time=time)], at=AT)
+        assert case.outcome is outcome, time
+    case = mapping.case([patient(), condition("d1", "22298006", time="2024")], at=AT)
+    assert "Condition/d1 is from 2024, so it may be from before or after 2024-05-02; add the day" in case.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("birth", "unit", "value"),
+    [("1960", "a", 64), ("2023-11", "mo", 6), ("2023", "mo", None), ("2024-04", "d", None), ("2024-04-30", "d", 2)],
+)
+def test_an_age_is_only_as_precise_as_the_date_of_birth(birth, unit, value):
+    text = f"\ncolumns:\n  age: {{resource: Patient, path: birthDate, unit: {unit}}}"
+    case = Mapping.load(text).case([patient(birth=birth)], at=AT)
+    assert case.values["age"] == value
+    if value is None:
+        expected = (
+            f"column 'age': [0].birthDate: {birth} is not precise enough for the unit {unit}; enter the value by hand"
+        )
+        assert case.warnings == (expected,)
+
+
+def test_messages_about_a_record_are_translated(mapping):
+    cases = [
+        mapping.case(bundle(patient(birth="2030-01-01"), one), at=AT)
+        for one in (
+            sbp(unit="mg/dL"),
+            sbp(unit="mmHgg"),
+            sbp(status="preliminary"),
+            sbp(time="2022-01-31"),
+            sbp(time="2024"),
+            sbp(value=1400),
+            observation("o1", "8480-6", valueQuantity={"value": 140}),
+            observation("o1", "8480-6", valueQuantity={"value": 140, "unit": "mmHg"}),
+            observation("o1", "8480-6", valueQuantity={**quantity(140, "mm[Hg]"), "comparator": ">"}),
+            observation("o1", "8480-6", valueString="140"),
+            observation("o1", "72514-3", valueCodeableConcept=concept("1", "http://snomed.info/sct")),
+            observation("o1", "72514-3", valueString="severe"),
+        )
+    ]
+    messages = {problem.text for case in cases for problem in case.problems}
+    assert {problem.kind for case in cases for problem in case.problems} >= {"unit", "value", "status", "undated"}
+    with using("de"):
+        assert [text for text in messages if not stored_text(text).startswith("Spalte")] == []
+        [outdated] = [text for text in messages if "measure it again" in text]
+        assert "ist vom 31.01.2022 und älter als 365 Tage" in stored_text(outdated)
+
+
 def test_undated_resources_do_not_count_unless_the_mapping_says_so():
     undated = condition("d1", "44054006")
     del undated["recordedDate"]
@@ -220,7 +328,10 @@ def test_undated_resources_do_not_count_unless_the_mapping_says_so():
     assert Mapping.load(text % "true").case([patient(), undated], at=AT).values["dm"] is True
     case = Mapping.load(text % "false").case([patient(), undated], at=AT)
     assert case.values["dm"] is None
-    assert "[1] of Condition/d1 has no date, and may be later than 2024-05-02; add its date" in case.warnings[0]
+    assert (
+        "[1] of Condition/d1 has no date, so it may be from before or after 2024-05-02; add its date"
+        in case.warnings[0]
+    )
 
 
 def test_current_conditions_have_not_ended():

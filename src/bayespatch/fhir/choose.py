@@ -94,7 +94,7 @@ def choose(
         if rule.resource == "Patient":
             eligible.append(one)
             continue
-        if one.time is None and not rule.undated:
+        if not rule.undated and (one.time is None or one.time.straddles(at)):
             problems.append(_problem(rule, "undated", _undated(one, at)))
             continue
         timing = _timing(rule, one, at, after)
@@ -103,9 +103,11 @@ def choose(
         elif timing == "outdated" and (outdated is None or _start(one) > _start(outdated)):
             outdated = one
     if not eligible:
-        if outdated is not None:
+        is_event = rule.evaluate is None and rule.absent_is_no  # an old one means that there is no recent one
+        if outdated is not None and not is_event:
             problems.append(_problem(rule, "outdated", _outdated(rule, outdated)))
-        value = rule.level(False) if rule.absent_is_no else None
+        undated = any(problem.kind == "undated" for problem in problems)
+        value = rule.level(False) if rule.absent_is_no and not undated else None
         if value is None and not problems and not after:
             problems.append(_problem(rule, "missing", _missing(rule, at)))
         return Chosen(value, "", tuple(problems))
@@ -172,6 +174,11 @@ def _checked(rule: Rule, chosen: Candidate, at: datetime, dictionary: Dictionary
         if value.start > at:
             text = f"{chosen.where}: {value.start:%Y-%m-%d} is after {at:%Y-%m-%d}; correct the date"
             return None, [_problem(rule, "range", text)]
+        if elapsed(value, at, rule.unit) - elapsed(Span(value.end, value.end), at, rule.unit) > 1:
+            text = (
+                f"{chosen.where}: {value.text} is not precise enough for the unit {rule.unit}; enter the value by hand"
+            )
+            return None, [_problem(rule, "value", text)]
         value = elapsed(value, at, rule.unit)
     try:
         if dictionary is not None and rule.column in dictionary:
@@ -195,7 +202,10 @@ def _text(candidate: Candidate) -> str:
 def _missing(rule: Rule, at: datetime) -> str:
     if rule.resource == "Patient":
         return f"the Patient has no {rule.path}; enter it by hand"
-    return f"no {rule.code_text} up to {at:%Y-%m-%d}; enter the value by hand if you know it"
+    if rule.codes:
+        codes = rule.code_text
+        return f"no {rule.resource} with code {codes} up to {at:%Y-%m-%d}; enter the value by hand if you know it"
+    return f"no {rule.resource} up to {at:%Y-%m-%d}; enter the value by hand if you know it"
 
 
 def _outdated(rule: Rule, one: Candidate) -> str:
@@ -207,4 +217,8 @@ def _outdated(rule: Rule, one: Candidate) -> str:
 
 
 def _undated(one: Candidate, at: datetime) -> str:
-    return f"{one.where} of {one.reference} has no date, and may be later than {at:%Y-%m-%d}; add its date"
+    day = f"{at:%Y-%m-%d}"
+    if one.time is None:
+        return f"{one.where} of {one.reference} has no date, so it may be from before or after {day}; add its date"
+    known = one.time.text
+    return f"{one.where} of {one.reference} is from {known}, so it may be from before or after {day}; add the day"

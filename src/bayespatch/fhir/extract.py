@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import tzinfo
@@ -14,7 +14,17 @@ from bayespatch.dictionary import Value
 from bayespatch.fhir.checking import check_resource
 from bayespatch.fhir.errors import refuse, shown
 from bayespatch.fhir.reading import Entry
-from bayespatch.fhir.resources import TYPES, Coding, Resource, codings, codings_in, period_of, time_of, unusable_status
+from bayespatch.fhir.resources import (
+    TYPES,
+    VOID,
+    Coding,
+    Resource,
+    codings,
+    codings_in,
+    period_of,
+    time_of,
+    unusable_status,
+)
 from bayespatch.fhir.rules import Rule, Rules, is_interval
 from bayespatch.fhir.times import Span, read_time
 from bayespatch.fhir.units import UnitError, conversion
@@ -111,7 +121,7 @@ class Extractor:
             return []
         reference = reference_of(entry)
         status = unusable_status(resource, kind, kinds, where)
-        if status == "entered-in-error":
+        if status in VOID:
             return []
         time = time_of(resource, kinds.times, where, zone)
         begin, end = period_of(resource, kind, kinds, where, zone)
@@ -174,7 +184,8 @@ def reference_of(entry: Entry) -> str:
 
 def _status_text(kind: str, status: str, where: str) -> str:
     element = "verificationStatus" if kind == "Condition" else "status"
-    return f"{where}.{element}: is {status!r}, so the value was left out; wait for the final one, or enter it by hand"
+    wrong = f"is {status!r}, so the value was left out; wait for the final one, or enter it by hand"
+    return f"{where}.{element}: {wrong}"
 
 
 def _value(target: _Target, rules: Rules, zone: tzinfo | None) -> tuple[Value | Span, str]:
@@ -193,7 +204,7 @@ def _value(target: _Target, rules: Rules, zone: tzinfo | None) -> tuple[Value | 
         if value not in values:
             values.append(value)
     if len(values) > 1:
-        listed = " and ".join(shown(value) for value in values[:3])
+        listed = ", ".join(shown(value) for value in values[:3])
         raise Unusable("conflict", element, f"the path {rule.path!r} gives {listed}; narrow the path with where(...)")
     return (values[0] if values else None), element
 
@@ -255,15 +266,20 @@ def _quantity(quantity: Resource, rule: Rule, rules: Rules, element: str) -> flo
         if text in (None, "", "1") or str(text).startswith("{"):
             return number
         raise Unusable("unit", f"{element}.{part}", f"is {text!r}, but the mapping names no unit; add unit: {text!r}")
+    if text is None:
+        raise Unusable("unit", f"{element}.{part}", f"is missing; add it (the column is in {rule.unit})")
     if not code:
-        given = "is missing" if text is None else f"{shown(text)} is not a UCUM code"
-        remedy = f"add it (the column is in {rule.unit})" if text is None else "list it under units in the mapping"
-        raise Unusable("unit", f"{element}.{part}", f"{given}; {remedy}")
+        raise Unusable(
+            "unit", f"{element}.{part}", f"{shown(text)} is not a UCUM code; list it under units in the mapping"
+        )
     try:
         return conversion(code, rule.unit, rule.molar_mass)(number)
     except UnitError as error:
-        remedy = "" if rule.molar_mass else ", or molar_mass in the mapping if one is an amount of substance"
-        raise Unusable("unit", f"{element}.{part}", f"{error}; correct the unit{remedy}") from error
+        wrong = f"{error}; correct the unit"
+        with suppress(UnitError):
+            conversion(code, rule.unit, molar_mass=1.0)
+            wrong = f"{error} without the molar mass; add molar_mass to the mapping"
+        raise Unusable("unit", f"{element}.{part}", wrong) from error
 
 
 def _limited(number: float, rule: Rule, element: str) -> Value:
@@ -287,7 +303,7 @@ def _coded_level(concept: Resource, rule: Rule, element: str) -> Value:
         return levels[0]
     codes = ", ".join(keys[::2]) or shown(concept.get("text"))
     if levels:
-        raise Unusable("conflict", element, f"{codes} stand for {' and '.join(map(shown, levels))}; correct one")
+        raise Unusable("conflict", element, f"{codes} stand for {', '.join(map(shown, levels))}; correct one")
     raise Unusable("value", element, f"{codes} is not among the values of column {rule.column!r}; add it to values")
 
 
@@ -296,6 +312,6 @@ def rule_level(rule: Rule, value: Value, element: str) -> Value:
     try:
         return rule.level(value)
     except KeyError:
-        options: Sequence[str] = list(rule.values)
-        wrong = f"{shown(value)} is not among the values of column {rule.column!r} ({', '.join(options[:12])})"
-        raise Unusable("value", element, f"{wrong}; add it to values") from None
+        options = ", ".join(list(rule.values)[:12])
+        wrong = f"{shown(value)} is not among the values of column {rule.column!r} ({options}); add it to values"
+        raise Unusable("value", element, wrong) from None

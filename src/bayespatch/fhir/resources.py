@@ -109,6 +109,8 @@ TYPES: Mapping[Version, Mapping[str, ResourceType]] = {
         ),
     },
 }
+# Statuses of what was recorded in error, or has not happened.
+VOID = ("entered-in-error", "registered", "cancelled", "planned", "preparation", "not-done", "draft")
 _UNPROVEN = ("unconfirmed", "provisional", "differential", "refuted", "entered-in-error")
 
 

@@ -96,9 +96,8 @@ class Rule:
     @property
     def code_text(self) -> str:
         """The codes as shown in messages."""
-        shown_codes = " or ".join("|".join(coding) for coding in self.codes[:3])
-        more = f" or {len(self.codes) - 3} others" if len(self.codes) > 3 else ""
-        return f"{self.resource} with code {shown_codes}{more}" if self.codes else self.resource
+        shown_codes = ", ".join("|".join(coding) for coding in self.codes[:3])
+        return f"{shown_codes}, ..." if len(self.codes) > 3 else shown_codes
 
     def level(self, value: Value) -> Value:
         """The value of the column for a value of the record; KeyError if the rule lists values, but not this one."""

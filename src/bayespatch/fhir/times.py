@@ -19,6 +19,16 @@ class Span(NamedTuple):
     start: datetime
     end: datetime
 
+    @property
+    def text(self) -> str:
+        """The date as precise as it is known: year, month or day."""
+        length = self.end - self.start
+        return f"{self.start:%Y-%m-%d}"[: 4 if length > timedelta(days=31) else 7 if length > timedelta(days=1) else 10]
+
+    def straddles(self, at: datetime) -> bool:
+        """Whether only the month or the year is known, and it began before and ends after this time."""
+        return self.end - self.start > timedelta(days=1) and self.start < at < self.end
+
 
 def read_time(text: object, zone: tzinfo | None = None) -> Span | None:
     """A FHIR date or dateTime; None if it is malformed. Times without a zone are in `zone` (default: UTC).
