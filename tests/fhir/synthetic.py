@@ -98,13 +98,13 @@ def search(resources: list[dict], template: str) -> dict | None:
     kind, _, query = template.partition("?")
     if "/" in kind:
         return next(one for one in resources if one["resourceType"] == kind.partition("/")[0])
-    codes = parse_qs(query)["code"][0].split(",")
+    codes = parse_qs(query).get("code", [""])[0].split(",")
     entries = [
         {"resource": one}
         for one in resources
         if one["resourceType"] == kind
         for coding in (one.get("code") or one["medicationCodeableConcept"])["coding"]
-        if f"{coding['system']}|{coding['code']}" in codes
+        if codes == [""] or f"{coding['system']}|{coding['code']}" in codes
     ]
     return {"resourceType": "Bundle", "type": "searchset", "entry": entries} if entries else None
 

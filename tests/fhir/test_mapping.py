@@ -425,3 +425,62 @@ def test_prefetch_searches_for_the_codes(mapping):
         "http://loinc.org|85354-9,http://loinc.org|2093-3,http://loinc.org|1558-6,http://loinc.org|72514-3",
         "condition": "Condition?patient={{context.patientId}}",
     }
+
+
+STATIN = """
+fhir: %s
+columns:
+  statin: {resource: MedicationStatement, codes: ["atc|C10AA*"], absent: no}
+"""
+ATC = "http://www.whocc.no/atc"
+
+
+def statement(reference, name="s1", version="R4", **more):
+    data = {"reference": reference}
+    return {
+        "resourceType": "MedicationStatement",
+        "id": name,
+        "status": "active" if version == "R4" else "recorded",
+        "subject": {"reference": "Patient/p1"},
+        "effectiveDateTime": "2024-01-01",
+        **({"medicationReference": data} if version == "R4" else {"medication": {"reference": data}}),
+        **more,
+    }
+
+
+def medication(code, name="m1"):
+    return {"resourceType": "Medication", "id": name, "code": concept(code, ATC)}
+
+
+@pytest.mark.parametrize("version", ["R4", "R5"])
+@pytest.mark.parametrize(("code", "taken"), [("C10AA05", True), ("N02BA01", False)])
+def test_the_code_of_a_medication_may_be_in_a_resource_of_its_own(version, code, taken):
+    mapping = Mapping.load(STATIN % version)
+    references = ("Medication/m1", "https://ehr.example/fhir/Medication/m1/_history/2")
+    for reference in references:
+        case = mapping.case(bundle(patient(), statement(reference, version=version), medication(code)), at=AT)
+        assert (case.values["statin"], case.warnings) == (taken, ())
+    inside = statement("#m1", version=version, contained=[medication(code)])
+    assert mapping.case([patient(), inside], at=AT).values["statin"] is taken
+
+
+def test_a_medication_that_is_not_in_the_record_is_not_absent():
+    mapping = Mapping.load(STATIN % "R4")
+    case = mapping.case([patient(), statement("Medication/m2"), medication("C10AA05")], at=AT)
+    assert case.values["statin"] is None
+    assert case.warnings == ("column 'statin': [1]: 'Medication/m2' is not in the record; include this Medication",)
+    both = [statement("Medication/m2"), statement("Medication/m1", "s2"), medication("C10AA05")]
+    case = mapping.case([patient(), *both], at=AT)
+    assert (case.values["statin"], case.warnings) == (True, ())
+
+
+def test_an_export_has_medications_in_any_file(tmp_path):
+    (tmp_path / "a.ndjson").write_text("\n".join(map(json.dumps, [patient(), statement("Medication/m1")])))
+    (tmp_path / "b.ndjson").write_text(json.dumps(medication("C10AA05")))
+    [case] = read_bulk(tmp_path, Mapping.load(STATIN % "R4"), AT)
+    assert (case.values["statin"], case.warnings) == (True, ())
+
+
+def test_prefetch_does_not_search_medications_by_code():
+    exact = (STATIN % "R4").replace("C10AA*", "C10AA05")
+    assert Mapping.load(exact).prefetch()["medicationstatement"] == "MedicationStatement?patient={{context.patientId}}"

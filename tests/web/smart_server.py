@@ -22,6 +22,7 @@ class FhirServer:
         self.about, self.grant = {}, {}
         self.found = {}  # resource type -> the entries of a search, or the resource
         self.codes, self.tokens, self.requests = {}, {}, []
+        self.searches = []
         self.next_pages = self.origin  # where further pages are
         self.size = 1  # entries of a page
 
@@ -101,6 +102,7 @@ class Handler(BaseHTTPRequestHandler):
         elif parts.path == "/authorize":
             self._send(302, {}, Location=server.authorize(self.path))
         else:
+            server.searches.append(self.path)
             self._send(*server.read(parts.path, parse_qs(parts.query), self.headers.get("Authorization")))
 
     def do_POST(self):

@@ -10,8 +10,9 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import pytest
 
 from bayespatch.web.record_systems import RecordSystems
+from tests.fhir.records import concept
 from tests.web.conftest import HOST, PASSWORD
-from tests.web.record_system import RecordSystem, resources, write_settings
+from tests.web.record_system import MAPPING, RecordSystem, resources, write_settings
 from tests.web.smart_server import CLIENT, SECRET, serving
 
 SERVER = """
@@ -22,8 +23,8 @@ client_secret_file = "secret"
 """
 
 
-def settings(folder, address):
-    path = Path(write_settings(folder))
+def settings(folder, address, mapping=MAPPING):
+    path = Path(write_settings(folder, mapping=mapping))
     (folder / "secret").write_text(f"{SECRET}\n")
     path.write_text(path.read_text() + SERVER.format(address=address))
     return str(path)
@@ -99,6 +100,29 @@ def test_what_the_record_lacks_is_listed(served, fhir):
     page = come_back(browser, fhir, leave(browser, fhir)).text
     assert "column &#39;bp&#39;: no Observation with code http://loinc.org|8480-6" in page
     assert filled(page)["v:bp"] == ""
+
+
+def test_medications_come_with_the_statements_that_name_them(clinic, fhir, tmp_path):
+    rule = 'smokes: {resource: MedicationStatement, codes: ["rxnorm|636671"], absent: no}'
+    mapping = re.sub("smokes: .*", rule, MAPPING)
+    statement = {
+        "resourceType": "MedicationStatement",
+        "id": "s1",
+        "status": "active",
+        "subject": {"reference": "Patient/p1"},
+        "effectiveDateTime": "2024-01-01",
+        "medicationReference": {"reference": "Medication/m1"},
+    }
+    code = concept("636671", "http://www.nlm.nih.gov/research/umls/rxnorm")
+    tablet = {"resourceType": "Medication", "id": "m1", "code": code}
+    fhir.found["MedicationStatement"], fhir.size = [{"resource": statement}, {"resource": tablet}], 2
+    browser = clinic(record_systems=settings(tmp_path, fhir.address, mapping)).browser("clinician")
+    address = leave(browser, fhir)
+    assert "patient/Medication.read" in dict(parse_qsl(urlsplit(address).query))["scope"].split()
+    values = filled(come_back(browser, fhir, address).text)
+    assert values["v:smokes"] == "true"
+    [searched] = [one for one in fhir.searches if "/MedicationStatement" in one]
+    assert searched.endswith("?patient=p1&_include=MedicationStatement:medication")
 
 
 def test_who_is_not_signed_in_signs_in_first_and_the_launch_goes_on(served, fhir):

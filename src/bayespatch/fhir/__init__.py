@@ -2,7 +2,8 @@
 
 A mapping file says for each column which resources hold its value. ``rules`` reads the file, ``mapping`` is the public
 interface, ``resources`` describes the resource types, ``checking`` validates resources, ``extract`` evaluates FHIRPath,
-``units`` converts UCUM units, ``choose`` selects one of several values, ``bulk`` reads NDJSON exports, ``omop`` tables.
+``units`` converts UCUM units, ``medications`` follows references to Medications, ``choose`` selects one of several
+values, ``bulk`` reads NDJSON exports, ``omop`` tables.
 """
 
 from bayespatch.fhir.bulk import read_bulk, to_frame

@@ -12,6 +12,7 @@ from bayespatch.fhir.choose import MappedCase, choose
 from bayespatch.fhir.errors import FhirError, refuse
 from bayespatch.fhir.extract import Candidate
 from bayespatch.fhir.mapping import Mapping, subject
+from bayespatch.fhir.medications import medications
 from bayespatch.fhir.reading import MOST_BYTES, Entry, labeled, parse_bundle
 from bayespatch.fhir.times import aware, read_time
 from bayespatch.types import TableLike
@@ -125,6 +126,7 @@ def _read(
     """The patient and the candidates of every line."""
     total, n_read = sum(path.stat().st_size for path in files), 0
     extractor = mapping.extractor
+    known = _medications(files) if extractor.reads_medications else {}
     for path in files:
         if path.suffix.lower() == _BUNDLE:
             content = parse_bundle(path.read_bytes(), path.name)
@@ -147,14 +149,28 @@ def _read(
                     name = resource.get("id")
                     if not isinstance(name, str) or not name:
                         raise refuse(f"{entry.where}.id", "is missing; pass the id of the patient")
-                    yield name, extractor.candidates(entry, moment.tzinfo)
+                    yield name, extractor.candidates(entry, moment.tzinfo, known)
                     continue
-                candidates = extractor.candidates(entry, moment.tzinfo)
+                candidates = extractor.candidates(entry, moment.tzinfo, known)
                 reference = subject(entry) if candidates else None
                 if reference is not None:
                     yield reference.rpartition("/")[2], candidates
     if progress is not None:
         progress(BulkProgress(total, total))
+
+
+def _medications(files: Sequence[Path]) -> dict[str, object]:
+    """The codes of the Medications in NDJSON files, by reference."""
+    known: dict[str, object] = {}
+    for path in files:
+        if path.suffix.lower() == _BUNDLE:
+            continue
+        with open(path, "rb") as file:
+            for number, line in enumerate(_lines(file, path.name), start=1):
+                if b'"Medication"' in line:
+                    place = f"{path.name}:{number}"
+                    known |= medications([Entry(parse_bundle(line, place), place)])
+    return known
 
 
 def _lines(file: BinaryIO, name: str) -> Iterator[bytes]:

@@ -20,7 +20,7 @@ class Problem(NamedTuple):
     Attributes
     ----------
     column : str
-    kind : {"missing", "outdated", "conflict", "unit", "value", "range", "status", "undated"}
+    kind : {"missing", "outdated", "conflict", "unit", "value", "range", "status", "undated", "unresolved"}
     text : str
         The message: column, resource, element, value and remedy.
     """
@@ -145,6 +145,8 @@ def _timing(rule: Rule, one: Candidate, at: datetime, after: bool) -> str:
 def _selected(rule: Rule, eligible: Sequence[Candidate]) -> tuple[Candidate | None, list[Problem]]:
     """The candidate that counts, and the problems of those that are unusable."""
     usable = [one for one in eligible if one.problem is None]
+    if usable:  # another medication does not matter
+        eligible = [one for one in eligible if one.problem is None or one.problem[0] != "unresolved"]
     if rule.select in ("max", "min"):
         problems = [_problem(rule, *one.problem) for one in eligible if one.problem is not None]
         extreme = max if rule.select == "max" else min

@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Literal, NamedTuple
 
 from bayespatch.dictionary import Value
+from bayespatch.fhir import medications
 from bayespatch.fhir.checking import check_resource
 from bayespatch.fhir.errors import refuse, shown
 from bayespatch.fhir.reading import Entry
@@ -29,7 +30,7 @@ from bayespatch.fhir.rules import Rule, Rules, is_interval
 from bayespatch.fhir.times import Span, read_time
 from bayespatch.fhir.units import UnitError, conversion
 
-ProblemKind = Literal["missing", "outdated", "conflict", "unit", "value", "range", "status", "undated"]
+ProblemKind = Literal["missing", "outdated", "conflict", "unit", "value", "range", "status", "undated", "unresolved"]
 
 UCUM = "http://unitsofmeasure.org"
 
@@ -77,6 +78,7 @@ class _Target(NamedTuple):
     rule: Rule
     resource: Resource
     where: str
+    unknown: str = ""  # reference to the Medication that has the code but is not in the record
 
 
 @dataclass(frozen=True)
@@ -105,7 +107,14 @@ class Extractor:
         """Whether any rule reads this resource type."""
         return kind in self._any
 
-    def candidates(self, entry: Entry, zone: tzinfo | None) -> list[Candidate]:
+    @property
+    def reads_medications(self) -> bool:
+        """Whether codes of Medications matter."""
+        return any(self._by_code.get(kind) or self._by_prefix.get(kind) for kind in medications.KINDS)
+
+    def candidates(
+        self, entry: Entry, zone: tzinfo | None, known: medications.Medications | None = None
+    ) -> list[Candidate]:
         """Values that the rules find in a resource. A malformed resource is rejected if a rule applies or it "
         "has no code.
         """
@@ -113,7 +122,7 @@ class Extractor:
         kind = resource["resourceType"]
         if not self.uses(kind):
             return []
-        targets = list(self._targets(resource, where))
+        targets = list(self._targets(resource, where, known or {}))
         kinds = TYPES[self.rules.version][kind]
         if targets or (kinds.codes and not any(codings(resource, kinds.codes, where))):
             check_resource(resource, where, self.rules.version)
@@ -131,6 +140,10 @@ class Extractor:
             if status is not None:
                 made.append(base._replace(problem=("status", _status_text(kind, status, target.where))))
                 continue
+            if target.unknown:
+                wrong = f"{shown(target.unknown)} is not in the record; include this Medication"
+                made.append(base._replace(problem=("unresolved", f"{target.where}: {wrong}")))
+                continue
             try:
                 value, element = _value(target, self.rules, zone)
             except Unusable as error:
@@ -141,13 +154,15 @@ class Extractor:
                 made.append(base._replace(value=value, where=element))
         return made
 
-    def _targets(self, resource: Resource, where: str) -> Iterator[_Target]:
+    def _targets(self, resource: Resource, where: str, known: medications.Medications) -> Iterator[_Target]:
         """Each rule that applies to a resource, once for each place to which it applies."""
         kind = resource["resourceType"]
         for rule in self._any[kind]:
             yield _Target(rule, resource, where)
         names = TYPES[self.rules.version][kind].codes
         yield from self._coded(resource, codings(resource, names, where), kind, where)
+        if kind in medications.KINDS:
+            yield from self._medication(resource, kind, where, known)
         if kind != "Observation" or resource.get("component") is None:
             return
         components = resource["component"]
@@ -159,6 +174,24 @@ class Extractor:
                 raise refuse(pointer, f"{shown(component)} is not a component; pass an object with code and value")
             alone = {**component, "resourceType": "Observation"}
             yield from self._coded(alone, codings(component, ("code",), pointer), kind, pointer)
+
+    def _medication(
+        self, resource: Resource, kind: str, where: str, known: medications.Medications
+    ) -> Iterator[_Target]:
+        """The rules that apply to the Medication to which a resource refers: all of them if its code is unknown."""
+        found = medications.reference_of(resource, self.rules.version)
+        if found is None:
+            return
+        element, reference = found
+        code = medications.code_of(resource, reference, known)
+        if code is not None:
+            yield from self._coded(resource, codings_in(code, f"{where}.{element}"), kind, where)
+            return
+        rules = [rule for rules in self._by_code[kind].values() for rule in rules]
+        rules += [rule for _, rule in self._by_prefix[kind]]
+        for column in dict.fromkeys(rule.column for rule in rules):
+            rule = next(rule for rule in rules if rule.column == column)
+            yield _Target(rule, resource, where, reference or element)
 
     def _coded(self, resource: Resource, codes: Iterator[Coding], kind: str, where: str) -> Iterator[_Target]:
         exact, prefixes = self._by_code[kind], self._by_prefix[kind]

@@ -11,6 +11,7 @@ from bayespatch.dictionary import Dictionary, Value
 from bayespatch.fhir.choose import MappedCase, Problem, choose
 from bayespatch.fhir.errors import FhirError, refuse, shown
 from bayespatch.fhir.extract import Candidate, Extractor
+from bayespatch.fhir.medications import KINDS, medications
 from bayespatch.fhir.reading import Entry, entries
 from bayespatch.fhir.rules import Rules, read_rules
 from bayespatch.fhir.times import aware
@@ -90,10 +91,11 @@ class Mapping:
     def candidates(self, collected: collections.abc.Sequence[Entry], moment: datetime) -> tuple[str, list[Candidate]]:
         """The patient of a bundle, and what the rules find in its resources."""
         patient, belongs = _patient(collected)
+        known = medications(collected)
         found: list[Candidate] = []
         for entry in collected:
             if self.extractor.uses(entry.resource["resourceType"]) and belongs(entry):
-                found += self.extractor.candidates(entry, moment.tzinfo)
+                found += self.extractor.candidates(entry, moment.tzinfo, known)
         return patient, found
 
     def choose(
@@ -136,7 +138,8 @@ class Mapping:
             rules = [rule for rule in self.rules.columns.values() if rule.resource == kind]
             codes = dict.fromkeys("|".join(coding) for rule in rules for coding in rule.codes)
             search = f"{kind}?patient={{{{context.patientId}}}}"
-            if kind != "Encounter" and all(rule.codes for rule in rules) and not any("*" in code for code in codes):
+            searchable = kind not in ("Encounter", *KINDS)  # a search by code leaves out references to Medications
+            if searchable and all(rule.codes for rule in rules) and not any("*" in code for code in codes):
                 search += f"&code={','.join(codes)}"
             templates[kind.lower()] = search
         return templates

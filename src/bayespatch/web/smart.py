@@ -9,6 +9,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from bayespatch import fhir
 from bayespatch.casebase.identities import SignIn
+from bayespatch.fhir.medications import KINDS as MEDICATION_KINDS
 from bayespatch.types import JSONObject
 from bayespatch.web.fetching import ProviderError, RefusedError, challenge, fetch, is_protected, redeem, with_query
 from bayespatch.web.record_systems import RecordSystems, Server
@@ -58,8 +59,9 @@ def authorization_address(
 
 def default_scopes(systems: RecordSystems) -> str:
     """The scopes for launching and for reading the resource types of the mapping."""
-    kinds = sorted({re.split(r"[/?]", template)[0] for template in systems.mapping.prefetch().values()})
-    return " ".join(["launch", *(f"patient/{kind}.read" for kind in kinds)])
+    kinds = {re.split(r"[/?]", template)[0] for template in systems.mapping.prefetch().values()}
+    kinds |= {"Medication"} if kinds & set(MEDICATION_KINDS) else set()
+    return " ".join(["launch", *(f"patient/{kind}.read" for kind in sorted(kinds))])
 
 
 def access(server: Server, code: str, begun: SignIn, redirect: str, issuer: str | None) -> Access:
@@ -86,6 +88,9 @@ def read_case(server: Server, granted: Access, mapping: fhir.Mapping) -> fhir.Ma
     entries: list[fhir.Entry] = []
     for name, template in mapping.prefetch().items():
         search = template.replace("{{context.patientId}}", granted.patient)
+        kind = search.partition("?")[0]
+        if kind in MEDICATION_KINDS:
+            search += f"&_include={kind}:medication"
         for page in _pages(server, granted, f"{server.address}/{quote(search, safe='/?&=:,|')}"):
             entries += fhir.labeled({name: page}, server.address)
     case = mapping.case(entries)
