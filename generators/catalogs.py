@@ -78,7 +78,7 @@ PREFIXES = {
     "fhir/extract.py": "column {9}: {8}: ",
 }  # what the function puts before the text
 VALUES = (
-    *("yes", "no", "missing", "not known", "withheld", " to ", "any value"),
+    *("yes", "no", "True", "False", "missing", "not known", "withheld", " to ", "any value"),
     *("accuracy", "log loss", "Brier score", "mutual information", "random forest", "this model"),
     *("categorical", "ordinal", "binned", "windowed", "ranked"),
     *("under {0}", "{0} or more", "{0} to {1}, alike within {2}"),

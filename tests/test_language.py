@@ -134,6 +134,7 @@ def test_numbers_and_dates():
     [
         ("yes", "ja"),
         ("not known", "unbekannt"),
+        ("True", "ja"),
         ("61.5 years", "61,5 years"),
         ("45 to 55.5", "45 bis 55,5"),
         ("version 1.2.3", "version 1.2.3"),
@@ -167,6 +168,11 @@ def test_stored_values(text, german):
             "The last refit failed: another refit is running; wait for it, or cancel it",
             "Die letzte Neuanpassung ist fehlgeschlagen: eine andere Neuanpassung läuft; warten Sie auf sie oder "
             "brechen Sie sie ab",
+        ),
+        (
+            "This launch has expired or was used before. Open the page from the patient's record again.",
+            "Dieser Aufruf ist abgelaufen oder wurde schon verwendet. Öffnen Sie die Seite erneut aus der "
+            "Patientenakte.",
         ),
         ("Nothing like this was ever said.", "Nothing like this was ever said."),
     ],

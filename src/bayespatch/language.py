@@ -207,7 +207,9 @@ def stored_text(text: str) -> str:
     language = current()
     if language.code == ENGLISH:
         return text
-    for plain in (text, text[:1].lower() + text[1:], text.rstrip("."), (text[:1].lower() + text[1:]).rstrip(".")):
+    bare = text.rstrip(".")
+    lower = bare[:1].lower() + bare[1:]
+    for plain in (text, bare, f"{bare}.", lower, f"{lower}."):
         found = language.texts.pgettext(MESSAGE, plain)
         found = language.texts.gettext(plain) if found == plain and plain else found
         if found != plain:

@@ -392,7 +392,8 @@ def look(page, width):
 def test_pages_fit_in_german(browser, served, width):
     """Words are longer; nothing scrolls sideways, with everything unfolded."""
     page = opened(browser, served, "Sam Steward", width, locale="de-DE", bypass_csp=True)
-    for path in PATHS:
+    link = served.state.service.base.people.invite(f"Dr. Neu {width}", "clinician", by="tester")
+    for path in (*PATHS, f"/join/{link}"):
         visit(page, served, path, width)
         assert page.evaluate("document.documentElement.lang") == "de", path
         page.evaluate("document.querySelectorAll('details').forEach((part) => part.open = true)")

@@ -40,14 +40,26 @@ def served(fhir, tmp_path_factory):
         yield app
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_a_launch_from_the_record_after_signing_in(browser, served, fhir, width):  # noqa: F811
-    page = opened(browser, served, width=width)
+def launch(page, fhir):
     page.goto(f"/smart/launch?{urlencode({'iss': fhir.address, 'launch': 'opaque-17'})}")
     page.fill("#name", "Ann")
     page.fill("#password", PASSWORD)
     page.click("button.main")
     page.wait_for_url("**/smart/callback?*")
+
+
+def test_what_the_record_lacks_is_listed_in_german(browser, served, fhir):  # noqa: F811
+    page = opened(browser, served, width=390, locale="de-DE")
+    launch(page, fhir)
+    assert "'kg' lässt sich nicht in 'mm[Hg]' umrechnen; korrigieren Sie die Einheit" in page.inner_text(".notes")
+    look(page, 390)
+    page.context.close()
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_a_launch_from_the_record_after_signing_in(browser, served, fhir, width):  # noqa: F811
+    page = opened(browser, served, width=width)
+    launch(page, fhir)
     assert page.input_value('[name="v:town"]') == "Ulm"
     assert page.input_value('[name="v:bp"]') == ""
     assert "'kg' cannot be converted to 'mm[Hg]'" in page.inner_text(".notes")
