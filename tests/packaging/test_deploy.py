@@ -14,6 +14,7 @@ import typer
 import yaml
 
 from bayespatch.cli.commands import app
+from bayespatch.web import Settings
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -39,6 +40,16 @@ def test_the_commands_and_their_options_exist():
         assert set(given) <= options_of(*names)
 
 
+def test_the_documented_record_systems_fit_the_service():
+    text = (ROOT / "docs" / "containers.md").read_text()
+    [part] = re.findall(r"^```yaml\n(services:.*?)```", text, re.MULTILINE | re.DOTALL)
+    added = yaml.safe_load(part)["services"]["app"]
+    *command, last = added["command"]
+    assert command == COMPOSE["services"]["app"]["command"]
+    assert last.partition("=")[0] in options_of("serve")
+    assert set(added["networks"]) <= set(COMPOSE["networks"])
+
+
 @pytest.mark.parametrize("name", OURS)
 def test_our_containers_have_no_rights_to_lose(name):
     service = COMPOSE["services"][name]
@@ -48,6 +59,12 @@ def test_our_containers_have_no_rights_to_lose(name):
     assert "ports" not in service
     assert list(service["networks"]) == ["inside"]
     assert COMPOSE["networks"]["inside"]["internal"]
+
+
+def test_the_proxy_lets_hooks_through():
+    found = re.search(r"max_size (\d+)MB", (DEPLOY / "Caddyfile").read_text())
+    assert found is not None
+    assert int(found[1]) * 10**6 >= 10 * Settings.most_bytes  # CDS Hooks may have ten times as much as pages
 
 
 def test_secrets_come_from_files_that_git_ignores():
