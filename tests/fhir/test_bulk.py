@@ -88,6 +88,18 @@ def test_an_export_is_imported_from_a_terminal(tmp_path):
     assert "p0" in again
 
 
+def test_patients_without_a_moment_are_counted(tmp_path):
+    write_export(tmp_path / "export", 10)
+    encounters, rules = tmp_path / "export" / "Encounter.ndjson", tmp_path / "mapping.yaml"
+    encounters.write_text("".join(encounters.read_text().splitlines(keepends=True)[:7]))
+    rules.write_text(MAPPING)
+    call("casebase", "init", tmp_path / "clinic.db")
+    command = ("casebase", "import", tmp_path / "clinic.db", tmp_path / "export", "--mapping", rules)
+    assert "note: 3 patients skipped, without the date that 'at' of the mapping names" in call(*command).stderr
+    rules.write_text(MAPPING.replace("path: period.start", "path: location.period.start"))
+    assert "no patient has the date that 'at' of the mapping names; correct 'at'" in complaint(*command)
+
+
 def test_a_second_source_agrees_with_the_definition(tmp_path):
     write_export(tmp_path / "one", 30)
     (tmp_path / "mapping.yaml").write_text(MAPPING)

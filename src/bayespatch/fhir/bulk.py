@@ -36,6 +36,7 @@ def read_bulk(
     mapping: Mapping,
     at: datetime | None = None,
     progress: Callable[[BulkProgress], None] | None = None,
+    skipped: Callable[[str], None] | None = None,
 ) -> Iterator[MappedCase]:
     """The cases of a bulk data export, one for each patient.
 
@@ -51,6 +52,8 @@ def read_bulk(
         The time of the prediction if the mapping has none. Default: now.
     progress : callable, optional
         Called regularly with a `BulkProgress`.
+    skipped : callable, optional
+        Called with the id of each patient who is skipped.
     """
     moment = aware(at)
     records: Records = {}
@@ -60,7 +63,7 @@ def read_bulk(
             columns.setdefault(one.column, []).append(one)
     if not records:
         raise FhirError("the export has no resource that the mapping uses; check its files and the codes")
-    return cases_of(records, mapping, moment)
+    return cases_of(records, mapping, moment, skipped)
 
 
 def to_frame(cases: Iterable[MappedCase], mapping: Mapping) -> TableLike:
@@ -86,7 +89,9 @@ def to_frame(cases: Iterable[MappedCase], mapping: Mapping) -> TableLike:
     return DataFrame(rows, columns=names, dtype=object)
 
 
-def cases_of(records: Records, mapping: Mapping, moment: datetime) -> Iterator[MappedCase]:
+def cases_of(
+    records: Records, mapping: Mapping, moment: datetime, skipped: Callable[[str], None] | None = None
+) -> Iterator[MappedCase]:
     """The case of each patient, from the candidates of each column."""
     index = mapping.rules.at
     for patient in list(records):
@@ -98,6 +103,8 @@ def cases_of(records: Records, mapping: Mapping, moment: datetime) -> Iterator[M
             when = span.start if span is not None else None
         if when is not None:
             yield mapping.choose(patient, columns, when)
+        elif skipped is not None:
+            skipped(patient)
 
 
 def _files(folder_or_files: Files) -> list[Path]:

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Mapping as AnyMapping
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -74,7 +74,9 @@ FROM person
 _GENDERS = {8507: "male", 8532: "female"}
 
 
-def read_omop(url: str, mapping: Mapping, at: datetime | None = None) -> Iterator[MappedCase]:
+def read_omop(
+    url: str, mapping: Mapping, at: datetime | None = None, skipped: Callable[[str], None] | None = None
+) -> Iterator[MappedCase]:
     """The cases of an OMOP common data model, one for each person.
 
     Parameters
@@ -84,6 +86,7 @@ def read_omop(url: str, mapping: Mapping, at: datetime | None = None) -> Iterato
     mapping : Mapping
         Every column names concepts (``omop: [3004249]``), except those of a Patient, whose path is birthDate or gender.
     at : datetime, optional
+    skipped : callable, optional
         As in `read_bulk`.
     """
     for rule in mapping.rules.all:
@@ -104,7 +107,7 @@ def read_omop(url: str, mapping: Mapping, at: datetime | None = None) -> Iterato
                 _add(records, row, _of_event(rule, table, row, mapping, moment))
     if not records:
         raise FhirError("the database has no record that the mapping uses; check the concepts")
-    return cases_of(records, mapping, moment)
+    return cases_of(records, mapping, moment, skipped)
 
 
 def _add(records: Records, row: Row, candidate: Candidate | None) -> None:

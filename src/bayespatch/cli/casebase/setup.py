@@ -125,7 +125,13 @@ def _health_records(data: str, file: Path, dictionary: Path | None, base: CaseBa
     from bayespatch.fhir import Mapping, read_bulk, read_omop, to_frame
 
     mapping = Mapping.load(file, base.dictionary if dictionary is None else Dictionary.read(dictionary))
-    cases = list(read_omop(data, mapping) if "://" in data else read_bulk(data, mapping))
+    skipped: list[str] = []
+    read = read_omop if "://" in data else read_bulk
+    cases = list(read(data, mapping, skipped=skipped.append))
+    if skipped:
+        say(f"note: {counted(len(skipped), 'patient')} skipped, without the date that 'at' of the mapping names")
+    if not cases:
+        raise ValueError("no patient has the date that 'at' of the mapping names; correct 'at'")
     counts = Counter(problem[:2] for case in cases for problem in case.problems)
     for (column, kind), n in counts.most_common():
         example = next(one.text for case in cases for one in case.problems if one[:2] == (column, kind))
