@@ -306,7 +306,7 @@ class Database:
             with self.engine.connect() as connection:
                 alone = connection.execution_options(isolation_level="AUTOCOMMIT")
                 alone.execute(text(f"SET lock_timeout = '{int(1000 * self.timeout)}ms'"))
-                for table in ("cases", "follow_up", "consultations", "decisions", "model_parts"):
+                for table in ("cases", "follow_up", "consultations", "decisions", "models", "model_parts"):
                     alone.execute(text(f"VACUUM (FULL) {table}"))
                 # The server recycles old log segments after a checkpoint.
                 alone.execute(text("SELECT pg_switch_wal()"))
