@@ -56,9 +56,11 @@ test-contract: venv ## Test the REST interface against its OpenAPI description (
 	EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest tests/contract
 
 # The requirements of `bayespatch serve` with either database and record systems, for every supported Python. Pins change only with UPGRADE=--upgrade.
-lock: venv ## Pin the service's packages with hashes in requirements/service.txt (UPGRADE=--upgrade: allow newer versions)
+lock: venv ## Pin the packages of the service, and of building it, with hashes in requirements (UPGRADE=--upgrade: allow newer versions)
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --custom-compile-command 'make lock' \
 	    $(UPGRADE) --extra web --extra casebase --extra cli --extra sql --extra fhir --output-file requirements/service.txt pyproject.toml
+	sed -n 's/^requires = \["\(.*\)"\]$$/\1/p' pyproject.toml | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 \
+	    --generate-hashes --no-emit-index-url --custom-compile-command 'make lock' $(UPGRADE) --output-file requirements/build.txt -
 
 SERVICE ?= pypi
 audit: venv ## Check .venv and the lock file for known vulnerabilities (ADVISORIES: folder of OSV records; SERVICE: pypi or osv)

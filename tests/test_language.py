@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import io
 import re
+import time
 from datetime import date, datetime
 from html import unescape
 from pathlib import Path
@@ -182,6 +183,34 @@ def test_stored_messages(text, german):
     with using("de"):
         expected = german or "610 ist nicht möglich (erlaubt: 0 bis 120,5); korrigieren Sie den Wert"
         assert stored_text(text) == expected
+
+
+def repeated(n, *pieces):
+    """A text of n characters in which every piece occurs many times."""
+    return "".join((piece * n)[: n // len(pieces)] for piece in pieces)
+
+
+RANGE = "a value of 7 is outside the possible range, 0 to "
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        repeated(1900, " is ", ", outside the range of the past cases, ", " to ", ", by "),
+        repeated(30_000, " is ", ", outside the range of the past cases, ", " to ", ", by "),
+        "column 'a'" + repeated(1900, ": x has y (z) and x has y (z) "),
+        repeated(1900, RANGE) + repeated(100, "; correct it"),
+        repeated(30_000, RANGE) + repeated(9000, "; correct it"),
+    ],
+    ids=["range", "long range", "column", "nested", "long nested"],
+)
+def test_no_message_takes_long_to_translate(text):
+    """Messages repeat what users wrote, and matching holds up every other request."""
+    with using("de"):
+        stored_text("x")  # compiles the patterns
+        began = time.perf_counter()
+        stored_text(text)
+        assert time.perf_counter() - began < 1.0
 
 
 def test_every_warning_of_an_explanation_is_translated():

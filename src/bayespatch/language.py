@@ -24,6 +24,7 @@ VALUE, MESSAGE = "value", "message"  # contexts of texts that are data: values o
 _CONTEXT_END = "\x04"  # between context and text in a catalog, as GNU gettext has it
 _NUMBER = re.compile(r"(?<![\w.,])(-?\d+)\.(\d+)(?![\w,]|\.\d)")
 _RANGE = re.compile(r"(?<=\d) to (?=-?\d)")
+_LONGEST = 2000  # characters of a message that is compared with patterns
 
 
 @dataclass(frozen=True)
@@ -75,18 +76,25 @@ class Language:
 def _pattern(text: str, part: str = ".+?") -> re.Pattern[str]:
     """What a text with placeholders looks like once they are filled in.
 
+    Each placeholder ends at the first place where the text continues. Atomic groups keep the time linear: values are
+    chosen by users, and backtracking over several placeholders would take hours for a text made for it.
+
     >>> _pattern("case {0} has {1} values").fullmatch("Case 7 has 3 values.").groups()
     ('7', '3')
     """
     pieces = re.split(r"{(\w+)}", text.rstrip("."))
     first = pieces[0][:1]
     start = f"[{first.lower()}{first.upper()}]" if first.isalpha() else re.escape(first)
-    named = (f"(?P<p{piece}>{part})" if k % 2 else re.escape(piece) for k, piece in enumerate(["", *pieces[1:]], 0))
-    return re.compile(f"{start}{re.escape(pieces[0][1:])}{''.join(named)}\\.?", re.DOTALL)
+    named = [f"(?P<p{name}>{part}){re.escape(rest)}" for name, rest in zip(pieces[1::2], pieces[2::2], strict=True)]
+    *before, last = named or [""]
+    atomic = "".join(f"(?>{one})" for one in before)
+    return re.compile(f"{start}{re.escape(pieces[0][1:])}{atomic}{last}\\.?", re.DOTALL)
 
 
 def _translated(text: str, patterns: list[tuple[re.Pattern[str], str]]) -> str | None:
-    """The translation of the first pattern that a text has; None: it has none of them."""
+    """The translation of the first pattern that a text has; None: it has none of them, or is too long."""
+    if len(text) > _LONGEST:
+        return None
     for pattern, translation in patterns:
         match = pattern.fullmatch(text)
         if match:

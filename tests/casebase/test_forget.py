@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from sqlalchemy import text
+from sqlalchemy import text, update
 
 from bayespatch.casebase import CaseBaseError
 from bayespatch.casebase.cases import WITHDRAWN
 from bayespatch.casebase.forget import WITHDRAWN_WARNING, finish, redacted
+from bayespatch.casebase.tables import models
 from bayespatch.casebase.without import without_case
 from tests.casebase.clinic import BY, DICTIONARY, fill, patient
 from tests.casebase.invariants import check
@@ -112,6 +113,21 @@ def test_the_patient_is_found_nowhere(alone, places, tmp_path):
     check(base)
     assert refit(base).n_forgotten == 0
     base.close()
+    assert search_disk(base, places) == set()
+
+
+def test_its_outcome_in_a_comparison_of_models_is_found_nowhere(alone, places, monkeypatch):
+    base, _ = alone
+    mark = "outcome-Vqzkwj"
+    monkeypatch.setattr("tests.casebase.test_forget.traces", lambda: [mark.encode()])
+    metrics = {"new": {}, "both": {"changes": [{"case": 31, "old": "sick", "new": "well", "outcome": mark}]}}
+    with base._database.unaudited() as connection:
+        connection.execute(update(models).where(models.c.version == 3).values(metrics=metrics))
+    if places.server is not None:
+        with base._database.outside() as connection:
+            connection.execute(text("ANALYZE"))
+    assert search_disk(base, places)
+    assert base.forget(31, "asked for it", by="steward").erased
     assert search_disk(base, places) == set()
 
 

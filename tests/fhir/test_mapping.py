@@ -136,6 +136,11 @@ def test_an_outdated_value_is_left_out(mapping):
             quantity(140, "mmHgg"),
             "Bundle.entry[1].resource.valueQuantity.code: 'mmHgg' is not a UCUM unit; correct the unit",
         ),
+        (quantity(140, "[pH]"), "Bundle.entry[1].resource.valueQuantity.code: '[pH]' "),
+        (quantity(140, "mm[Hg].10*4000000"), "has a power of more than two digits, which is not supported"),
+        (quantity(140, "mm[Hg]/[pi]9999"), "has a power of more than two digits, which is not supported"),
+        (quantity(140, "mm[Hg].10*99.10*99.10*99.10*99"), "cannot be converted to 'mm[Hg]'; correct the unit"),
+        (quantity(140, "mm[Hg].10*-99.10*-99.10*-99.10*-99"), "cannot be converted to 'mm[Hg]'; correct the unit"),
         ({"value": 140}, "Bundle.entry[1].resource.valueQuantity.unit: is missing; add it (the column is in mm[Hg])"),
         (
             {"value": 140, "unit": "mmHg"},
@@ -185,6 +190,18 @@ def test_acidity_has_a_unit(mapping):
     text = "\ncolumns:\n  ph: {resource: Observation, codes: ['loinc|2744-1'], unit: '%s'}"
     assert Mapping.load(text % "[pH]").case([patient(), ph], at=AT).values["ph"] == 7.31
     assert "'[pH]' cannot be converted to 'mmol/L'" in Mapping.load(text % "mmol/L").case([patient(), ph]).warnings[0]
+@pytest.mark.parametrize(
+    ("unit", "value"), [("mm[Hg]", 140), ("(10.mm[Hg])", 14), ("cm[Hg]", 14), ("mm[Hg].10*-1", 1400)]
+)
+def test_factors_of_a_unit_count(mapping, unit, value):
+    case = mapping.case(bundle(patient(), observation("o1", "8480-6", valueQuantity=quantity(value, unit))), at=AT)
+    assert case.values["sbp"] == 140
+
+
+def test_warnings_quote_little_of_the_record(mapping):
+    long = observation("o1", "72514-3", valueCodeableConcept=concept("1" * 100_000, "http://snomed.info/sct"))
+    (text,) = warning(mapping.case(bundle(patient(), long), at=AT), "pain")
+    assert len(text) < 1000
 
 
 def test_units_without_ucum_codes_can_be_declared():

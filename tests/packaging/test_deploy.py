@@ -89,7 +89,11 @@ def test_the_proxy_alone_is_trusted_and_published():
 def test_the_image_has_locked_packages_and_an_ordinary_user():
     lines = (DEPLOY / "Dockerfile").read_text()
     final = lines.rpartition("\nFROM ")[2]
-    assert "--require-hashes --requirement" in lines
+    commands = re.sub(r"\\\n\s*", "", lines)
+    installs = re.findall(r"pip (?:install|wheel|download) ([^&\n]*)", commands)
+    assert len(installs) == 4
+    assert all(words.startswith(("--require-hashes --requirement", "--no-deps ")) for words in installs)
+    assert "pip wheel --no-deps --no-build-isolation " in commands
     assert re.search(r"^USER 10001$", final, re.MULTILINE)
     assert "HEALTHCHECK" in final
     copied = re.findall(r"^COPY (?!--from)(.*) \S+$", lines, re.MULTILINE)

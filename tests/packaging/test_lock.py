@@ -1,4 +1,4 @@
-"""requirements/service.txt pins everything that the service needs, with hashes, on every supported Python."""
+"""The files in requirements pin what the service and its build need, with hashes, on every supported Python."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 LOCK = (ROOT / "requirements" / "service.txt").read_text(encoding="utf-8")
+BUILD = (ROOT / "requirements" / "build.txt").read_text(encoding="utf-8")
 PYPROJECT = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
 EXTRAS = ("web", "casebase", "cli", "sql", "fhir")  # what `make lock` names
 PYTHONS = ("3.11", "3.12", "3.13")
@@ -109,15 +110,23 @@ def test_every_pin_has_a_reason():
         assert {canonicalize_name(origin) for origin in origins} <= names, name
 
 
-def test_every_pin_has_hashes():
-    for requirement, hashes, _ in entries(LOCK):
+@pytest.mark.parametrize("python", PYTHONS)
+def test_the_build_is_pinned(python):
+    needed = tomllib.loads(PYPROJECT)["build-system"]["requires"]
+    assert uncovered(map(Requirement, needed), pins(BUILD, python)) == [], "run make lock"
+
+
+@pytest.mark.parametrize("lock", [LOCK, BUILD], ids=["service", "build"])
+def test_every_pin_has_hashes(lock):
+    for requirement, hashes, _ in entries(lock):
         assert hashes, requirement
         assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", value) for value in hashes), requirement
 
 
-def test_no_address_of_an_index_is_in_the_file():
-    assert "://" not in LOCK
-    assert not re.search(r"^\s*-(?!-hash=)", LOCK, re.MULTILINE), "an option other than --hash"
+@pytest.mark.parametrize("lock", [LOCK, BUILD], ids=["service", "build"])
+def test_no_address_of_an_index_is_in_the_file(lock):
+    assert "://" not in lock
+    assert not re.search(r"^\s*-(?!-hash=)", lock, re.MULTILINE), "an option other than --hash"
 
 
 def test_the_make_target_covers_these_extras():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from dataclasses import asdict
 from datetime import timedelta
@@ -220,6 +221,32 @@ def test_ones_own_password_is_changed(clinic_on_both):
     assert served.browser().post("/sign-in", data={"name": "clinician", "password": PASSWORD}).status_code == 401
     assert served.browser().post("/sign-in", data={"name": "clinician", "password": NEW}).status_code == 303
     assert served.base.verify_audit().intact
+
+
+def test_passwords_are_judged_beside_other_requests(served, monkeypatch):
+    """Some passwords take seconds, so only their owner may have them judged, and others are answered meanwhile."""
+    judged = []
+
+    def complaint(password, name):
+        with pytest.raises(RuntimeError, match="no running event loop"):
+            asyncio.get_running_loop()
+        judged.append(name)
+
+    link = served.base.people.invite("Dr. Roe", "clinician", by="steward")
+    browser = served.browser("viewer")
+    monkeypatch.setattr(passwords, "complaint", complaint)
+    assert served.browser().post(f"/join/{link}", data={"password": NEW, "again": NEW}).status_code == 303
+    assert browser.submit("/account/password", own_password="stolen", password=NEW, again=NEW).status_code == 422
+    assert browser.submit("/account/password", own_password=PASSWORD, password=NEW, again=NEW).status_code == 303
+    assert judged == ["Dr. Roe", "viewer"]
+
+
+def test_the_strength_is_stated_in_the_language_of_the_page(served):
+    browser = served.browser("viewer")
+    browser.cookies.set("bayespatch_language", "de")
+    wrong = {"password": "P@ssw0rd1234", "again": "P@ssw0rd1234"}
+    page = browser.submit("/account/password", own_password=PASSWORD, **wrong)
+    assert (page.status_code, "innerhalb von 2 Sekunden" in page.text) == (422, True)
 
 
 def test_ones_sessions_are_listed_and_ended(clinic_on_both):

@@ -111,7 +111,11 @@ def test_another_site_cannot_send_anything(shared, headers, path):
     assert browser.post(path, data=data, headers=headers).status_code == 403
 
 
-@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "evil.example:8000", "", "[::2]"])
+HOSTS = ["evil.example", "127.0.0.1.evil.example", "evil.example:8000", "", "[::2]"]
+HOSTS += ["localhost:80@evil.example", "localhost:[", "localhost:x", "[::1]evil.example", "[::1"]
+
+
+@pytest.mark.parametrize("host", HOSTS)
 def test_another_host_name_is_refused(shared, host):
     response = shared.browser().get("/cases", headers={"Host": host})
     assert response.status_code == 400

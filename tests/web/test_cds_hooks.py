@@ -137,7 +137,7 @@ def test_what_the_record_lacks_stands_on_the_card(system):
     prefetch = resources()
     prefetch["observation"]["entry"].pop()
     text = card_of(system.fire(prefetch=prefetch))["detail"]
-    assert "column 'bp': no Observation with code http://loinc.org\\|8480-6" in text
+    assert "column 'bp': no Observation with code http\\://loinc.org\\|8480-6" in text
 
 
 def test_orders_of_the_settings_alone_give_a_card(clinic, tmp_path):
@@ -160,7 +160,23 @@ def test_texts_of_the_record_are_no_markdown(system):
     prefetch = resources()
     prefetch["observation"]["entry"][1]["resource"]["valueQuantity"] |= {"system": "x", "unit": "[a](https://b) <i>"}
     text = card_of(system.fire(prefetch=prefetch))["detail"]
-    assert "\\[a\\](https://b) \\<i\\>" in text
+    assert "\\[a\\](https\\://b) \\<i\\>" in text
+
+
+LINKS = ["https://evil.example/x", "www.evil.example", "WWW.evil.example", "help@evil.example"]
+
+
+@pytest.mark.parametrize("text", LINKS)
+def test_texts_of_the_record_are_no_links(system, text):
+    """GitHub Flavored Markdown, which cards may have, makes links of bare addresses."""
+    prefetch = resources()
+    prefetch["patient"]["address"][0]["city"] = f"{text}\n\n- one\n\n1. two"
+    prefetch["observation"]["entry"][1]["resource"]["valueQuantity"] |= {"system": "x", "unit": text}
+    detail = card_of(system.fire(prefetch=prefetch))["detail"]
+    assert "evil.example" in detail
+    assert text not in detail
+    assert "\n- one" not in detail
+    assert "\n1. two" not in detail
 
 
 # Refused calls
@@ -382,6 +398,17 @@ def test_new_keys_count_at_once(clinic, tmp_path):
     refusal(system.fire(), 401)
     headers = {"Authorization": f"Bearer {token(VIEW, key=key, header={'kid': 'two'})}"}
     card_of(system.post(VIEW, json=hook(), headers=headers))
+
+
+def test_keys_that_cannot_be_read_say_nothing_about_the_server(clinic, tmp_path, caplog):
+    system = RecordSystem(clinic(record_systems=write_settings(tmp_path)).app)
+    (tmp_path / "keys.json").write_text("{")
+    os.utime(tmp_path / "keys.json", (1, 1))
+    response = system.fire()
+    refusal(response, 401)
+    assert "the keys of its issuer cannot be read" in response.text
+    assert str(tmp_path) not in response.text
+    assert str(tmp_path) in caplog.text, "the operator learns the reason"
 
 
 # Pages of record systems (CORS)

@@ -85,6 +85,25 @@ def test_a_server_that_is_down(tmp_path, monkeypatch, caplog):
     assert "hunter2" not in caplog.text
 
 
+@pytest.mark.skipif(why_no_server() is not None, reason=str(why_no_server()))
+def test_a_password_file_that_is_gone(tmp_path, monkeypatch, caplog):
+    password = tmp_path / "database-password"
+    password.write_text("hunter2")
+    with postgresql_server() as server:
+        url = Places(tmp_path, server).copy()
+        monkeypatch.setenv("BAYESPATCH_DATABASE_PASSWORD_FILE", str(password))
+        app = create_app(Settings(url, folder=str(tmp_path / "work")))
+        password.unlink()
+        app.state.service.base._database.engine.dispose()
+        found = answers(Browser(app), monkeypatch)
+        app.state.service.close()
+    assert found["/health"].status_code == 503
+    for path, response in found.items():
+        assert response.status_code in (200, 303, 401, 503), path
+        assert "database-password" not in response.text
+    assert "database-password" in caplog.text, "the operator learns the reason"
+
+
 @pytest.mark.parametrize("secret", ["password=hunter2", "sslpassword=hunter2", "passfile=%2Fhome%2Fhunter2"])
 def test_secrets_in_a_url_are_masked(secret):
     url = f"postgresql://roe@127.0.0.1:9/clinic?{secret}&connect_timeout=1"

@@ -39,6 +39,15 @@ def test_other_charsets_are_refused_before_they_are_decoded(shared, charset, pat
             assert time.perf_counter() - begin < 1.0
 
 
+@pytest.mark.parametrize("kind", ["charset" * 4600, "charset " * 4000], ids=["one word", "many words"])
+def test_a_long_content_type_is_refused_before_it_is_read(shared, kind):
+    browser = shared.browser()
+    begin = time.process_time()
+    response = browser.post("/sign-in", content=b"", headers={"Content-Type": kind})
+    assert time.process_time() - begin < 0.3
+    assert (response.status_code, "UTF-8" in response.text) == (415, True)
+
+
 def test_forms_in_utf8_are_read(shared):
     browser = shared.browser()
     headers = {"Content-Type": "application/x-www-form-urlencoded; charset=UTF-8"}

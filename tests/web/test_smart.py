@@ -245,6 +245,13 @@ def test_a_token_goes_to_its_server_only(served, fhir):
     assert "the next page of a search is on another server" in reasons(served)
 
 
+def test_an_address_of_a_page_that_is_none(served, fhir):
+    fhir.next_pages = "http://["
+    browser = served.browser("clinician")
+    assert come_back(browser, fhir, leave(browser, fhir)).status_code == 503
+    assert served.base.audit(action="launch") == []
+
+
 def test_records_that_cannot_be_used(served, fhir):
     browser = served.browser("clinician")
     fhir.found["Patient"] = resources("p2")["patient"]

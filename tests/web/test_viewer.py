@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from bayespatch.casebase.cases import read_definition
+from bayespatch.casebase.people import Person
 from bayespatch.casebase.refit import learn
+from bayespatch.dictionary import Dictionary
+from bayespatch.web.refusals import Refusal
+from bayespatch.web.visibility import check_column
 from tests.casebase.clinic import BY, DICTIONARY, QUICK
 
 HIDDEN = {**DICTIONARY, "age": {**DICTIONARY["age"], "coarse": 10}, "bp": {**DICTIONARY["bp"], "sensitive": True}}
@@ -49,6 +54,18 @@ def test_hidden_columns_cannot_be_searched(hidden, column, operator, value):
 def test_hidden_columns_cannot_be_sorted_by(hidden, column):
     assert hidden.browser("viewer").get("/cases", params={"order": column}).status_code in (403, 422)
     assert hidden.program("viewer").get("/api/v1/cases", params={"order": column}).status_code in (403, 422)
+
+
+@pytest.mark.parametrize("name", ["id", "outcome"])
+def test_hidden_features_may_be_called_like_other_columns(name):
+    """Searches look for a feature first."""
+    entries = {name: {"kind": "number", "sensitive": True}, "relapse": {"levels": [0, 1]}}
+    definition = read_definition(Dictionary.from_dict(entries), "relapse")
+    check_column(definition, Person("roe", "clinician", None, "", None), name)
+    viewer = Person("guest", "viewer", None, "", None)
+    check_column(definition, viewer, "relapse")
+    with pytest.raises(Refusal, match="You may not filter or sort"):
+        check_column(definition, viewer, name)
 
 
 def test_nobody_is_named_to_a_viewer(hidden):

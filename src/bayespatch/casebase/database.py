@@ -35,6 +35,7 @@ KEY_FILE = "BAYESPATCH_AUDIT_KEY_FILE"  # the environment variable that names th
 PASSWORD_FILE = "BAYESPATCH_DATABASE_PASSWORD_FILE"  # names the file with PostgreSQL's password
 KEY_CHECK = "key_check"  # the setting that detects a wrong key
 UNSTORABLE = "the text contains a character that cannot be stored, such as NUL or half of a surrogate pair; remove it"
+_NOT_USABLE = "the database cannot be used at the moment; contact the operator of the server"
 _UPGRADING = 7_265_346_017_221  # PostgreSQL's advisory lock for creating the tables
 
 
@@ -164,7 +165,7 @@ class Database:
             return CaseBaseError(UNSTORABLE)
         code = getattr(original, "sqlstate", None) or ""
         lost = getattr(error, "connection_invalidated", False) or code[:2] in ("08", "57") or "connection" in message
-        public = "the database cannot be used at the moment; contact the operator of the server"
+        public = _NOT_USABLE
         if "database is locked" in message or code == "55P03":
             wrong = f"another process has been writing for more than {self.timeout:g} seconds; "
             wrong = public = f"{wrong}try again, nothing was changed"
@@ -306,7 +307,7 @@ class Database:
             with self.engine.connect() as connection:
                 alone = connection.execution_options(isolation_level="AUTOCOMMIT")
                 alone.execute(text(f"SET lock_timeout = '{int(1000 * self.timeout)}ms'"))
-                for table in ("cases", "follow_up", "consultations", "decisions", "model_parts"):
+                for table in ("cases", "follow_up", "consultations", "decisions", "models", "model_parts"):
                     alone.execute(text(f"VACUUM (FULL) {table}"))
                 # The server recycles old log segments after a checkpoint.
                 alone.execute(text("SELECT pg_switch_wal()"))
@@ -368,12 +369,18 @@ def _bring_password(dialect: object, record: object, arguments: object, options:
     try:
         password = Path(path).read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise CaseBaseError(f"{PASSWORD_FILE}={path!r} cannot be read ({error.strerror}); correct it") from error
+        raise _no_password(f"{path!r} cannot be read ({error.strerror}); correct it") from error
     except UnicodeError as error:
-        raise CaseBaseError(f"{PASSWORD_FILE}={path!r} is not UTF-8 text; write the password into it") from error
+        raise _no_password(f"{path!r} is not UTF-8 text; write the password into it") from error
     if not password:
-        raise CaseBaseError(f"{PASSWORD_FILE}={path!r} is empty; write the password into it")
+        raise _no_password(f"{path!r} is empty; write the password into it")
     options["password"] = password
+
+
+def _no_password(wrong: str) -> DatabaseError:
+    """An error of the password file; only the log names the file."""
+    message = f"{PASSWORD_FILE}={wrong}"
+    return DatabaseError(message, _NOT_USABLE, message)
 
 
 def make_private(path: str | os.PathLike[str]) -> None:

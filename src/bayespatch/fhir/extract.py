@@ -33,6 +33,7 @@ from bayespatch.fhir.units import UnitError, conversion
 ProblemKind = Literal["missing", "outdated", "conflict", "unit", "value", "range", "status", "undated", "unresolved"]
 
 UCUM = "http://unitsofmeasure.org"
+_MOST_CHARACTERS = 500  # of a warning, which may quote the record
 
 
 class Candidate(NamedTuple):
@@ -69,7 +70,8 @@ class Unusable(Exception):
 
     def __init__(self, kind: ProblemKind, element: str, wrong: str) -> None:
         super().__init__(wrong)
-        self.kind, self.element, self.wrong = kind, element, wrong
+        self.kind, self.element = kind, element
+        self.wrong = wrong if len(wrong) <= _MOST_CHARACTERS else f"{wrong[: _MOST_CHARACTERS - 3]}..."
 
 
 class _Target(NamedTuple):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import re
 from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
+_NAMED = re.compile(r"\[[^]]*]|{[^}]*}")  # parts of a code that are names and comments
+_LARGE_POWER = re.compile(r"[^\d./(+-][+-]?\d{3}")
 _PH = "pH_value"
 
 
@@ -38,7 +42,7 @@ def conversion(source: str, target: str, molar_mass: float | None = None) -> Con
     ...
     bayespatch.fhir.units.UnitError: 'mm[Hg]' cannot be converted to 'mg/dL'
     """
-    first, second = unit(source), unit(target)
+    (n, first), (m, second) = unit(source), unit(target)
     if source == target:
         return Conversion(1.0, 0.0)
     if first.dimensionless and _counts_particles(first) != _counts_particles(second):
@@ -49,37 +53,52 @@ def conversion(source: str, target: str, molar_mass: float | None = None) -> Con
     ends = []
     try:
         for value in (0.0, 1.0):
-            quantity = registry.Quantity(value, first)
+            quantity = registry.Quantity(value * n, first)
             if molar_mass is None:
-                ends.append(float(quantity.to(second).magnitude))
+                ends.append(float(quantity.to(second).magnitude) / m)
             else:
                 mass = registry.Quantity(molar_mass, "g/mol")
-                ends.append(float(quantity.to(second, "chemistry", mw=mass).magnitude))
-    except pint.PintError as error:
+                ends.append(float(quantity.to(second, "chemistry", mw=mass).magnitude) / m)
+    except (pint.PintError, ArithmeticError) as error:
         raise UnitError(f"{source!r} cannot be converted to {target!r}") from error
-    return Conversion(ends[1] - ends[0], ends[0])
+    scale = ends[1] - ends[0]
+    if scale == 0.0 or not math.isfinite(scale):
+        raise UnitError(f"{source!r} cannot be converted to {target!r}")
+    return Conversion(scale, ends[0])
+
+
+class Unit(NamedTuple):
+    """A unit of pint and how many of them a UCUM code stands for, such as 24 hours."""
+
+    factor: float
+    unit: Any  # pint's units have no public class
 
 
 @lru_cache(maxsize=1024)
-def unit(code: str) -> Any:  # pint's units have no public class
+def unit(code: str) -> Unit:
     """A UCUM code as a unit of pint.
+
+    Powers of more than two digits are rejected: records name units, and computing ``10*4000000`` would hold up every
+    other request.
 
     Examples
     --------
-    >>> str(unit("mg/dL"))
-    'milligram / deciliter'
+    >>> str(unit("mg/dL").unit), unit("(24.h)").factor
+    ('milligram / deciliter', 24.0)
     """
-    from lark.exceptions import LarkError
-    from ucumvert import InvalidUcumError
-
     if not code or len(code) > 100:
         raise UnitError("a unit is missing" if not code else f"{code[:40]!r}... is not a UCUM unit")
     registry = _registry()
+    if _LARGE_POWER.search(_NAMED.sub("x", code)):
+        raise UnitError(f"{code!r} has a power of more than two digits, which is not supported")
     try:
         parsed = registry.Quantity(1, _PH) if code == "[pH]" else registry.from_ucum(code)
-        return getattr(parsed, "units", registry.dimensionless)
-    except (InvalidUcumError, LarkError, ValueError, KeyError, AttributeError, RecursionError) as error:
+        factor = float(getattr(parsed, "magnitude", 1.0))
+    except Exception as error:  # ucumvert, lark and pint raise many kinds
         raise UnitError(f"{code!r} is not a UCUM unit") from error
+    if factor == 0.0:
+        raise UnitError(f"{code!r} is not a UCUM unit")
+    return Unit(factor, getattr(parsed, "units", registry.dimensionless))
 
 
 def _counts_particles(parsed: Any) -> bool:  # a unit of pint

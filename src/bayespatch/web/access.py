@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable
+from contextvars import copy_context
 from typing import TypeVar
 from urllib.parse import parse_qsl
 
@@ -190,6 +191,11 @@ async def verify_password(
         service.by_name.succeeded(who)
         service.by_address.take_back(where)
     return person
+
+
+async def password_complaint(service: Service, password: str, name: str) -> str | None:
+    """`passwords.complaint`, in a thread: judging a password made for it takes seconds."""
+    return await service.hashing.run(copy_context().run, passwords.complaint, password, name)
 
 
 def page_route(path: str, methods: str, endpoint: Endpoint, role: str | None) -> Route:

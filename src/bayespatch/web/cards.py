@@ -128,11 +128,11 @@ def override_reasons(source: Source, why: JSONObject, predicted: str, classes: S
 
 
 def plain(text: str) -> str:
-    r"""Escape all Markdown in a text.
+    r"""Escape all Markdown in a text, addresses that would become links included, and put it on one line.
 
     Examples
     --------
-    >>> plain("[x](y) <b>")
-    '\\[x\\](y) \\<b\\>'
+    >>> plain("[x](y) <b>"), plain("see www.x.example\n# x")
+    ('\\[x\\](y) \\<b\\>', 'see www\\.x.example \\# x')
     """
-    return re.sub(r"([\\`*_\[\]<>|~#])", r"\\\1", text)
+    return re.sub(r"([\\`*_\[\]<>|~#@]|:(?=//)|(?<=www)\.)", r"\\\1", " ".join(text.split()), flags=re.IGNORECASE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -41,15 +42,15 @@ def fetch(
 ) -> JSONObject:
     """The JSON object at an address."""
     body = None if form is None else urlencode(form).encode()
-    request = urllib.request.Request(address, body, {"Accept": "application/json", **(headers or {})})
     try:
+        request = urllib.request.Request(address, body, {"Accept": "application/json", **(headers or {})})
         with _opener.open(request, timeout=_SECONDS) as response:
             found = json.loads(response.read(most_bytes))
     except urllib.error.HTTPError as error:
         if form is not None and error.code in (400, 401):
             raise RefusedError(f"status {error.code}") from error
         raise ProviderError(f"the provider answers with status {error.code}") from error
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
         raise ProviderError(f"the provider cannot be reached, or sends no JSON ({type(error).__name__})") from error
     if not isinstance(found, dict):
         raise ProviderError("the provider sends no JSON object")

@@ -28,6 +28,8 @@ from bayespatch.web.service import Service
 
 log = logging.getLogger("bayespatch.web")
 BODY_SECONDS = 10.0  # for a body to arrive
+_LONGEST_TYPE = 500  # characters of a Content-Type: reading the charset takes quadratic time
+_HOST = re.compile(r"(?:\[(?P<address>[^]]*)]|(?P<name>[^:]*))(?::\d{0,5})?")
 _TOO_LARGE = re.compile(r"\d{19}")  # the number of no case; of many digits Python makes no number
 SAFE = ("GET", "HEAD", "OPTIONS")
 POLICY = (
@@ -191,16 +193,17 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 
 def host_name(host: str) -> str:
-    """The name in a Host header, without its port.
+    """The name in a Host header, without its port; empty if it is malformed.
 
     Examples
     --------
     >>> host_name("127.0.0.1:8000"), host_name("[::1]:8000"), host_name("evil.example")
     ('127.0.0.1', '::1', 'evil.example')
+    >>> host_name("localhost:80@evil.example")
+    ''
     """
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host.partition(":")[0]
+    found = _HOST.fullmatch(host)
+    return (found["address"] or found["name"] or "") if found else ""
 
 
 def address_in(scope: Scope) -> str:
@@ -216,6 +219,8 @@ def is_utf8(content_type: str) -> bool:
     >>> is_utf8("application/json"), is_utf8("text/plain; charset=UTF-8"), is_utf8("text/plain; charset=punycode")
     (True, True, False)
     """
+    if len(content_type) > _LONGEST_TYPE:
+        return False
     charsets = re.findall(r"charset[^=;]*=\s*\"?([^\";]*)", content_type.lower())
     return all(charset.strip() in ("utf-8", "utf8") for charset in charsets)
 

@@ -1,4 +1,4 @@
-"""Passwords: Passwords: Argon2id, at least twelve characters, not known from a breach or easy to guess."""
+"""Passwords: Argon2id, at least twelve characters, not known from a breach or easy to guess."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ uncommon words.'
     for part in own:
         rest = rest.replace(part, part[:1])  # a name that is repeated is no longer than one
     found = min(
-        (zxcvbn(text[:_JUDGED], own, max_length=_JUDGED) for text in (password, rest)),
+        (zxcvbn(text[:_JUDGED], own, max_length=_JUDGED) for text in {password, rest}),
         key=lambda judged: float(judged["guesses_log10"]),
     )
     if float(found["guesses_log10"]) >= GUESSES:

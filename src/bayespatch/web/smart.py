@@ -111,7 +111,11 @@ def _pages(server: Server, granted: Access, address: str) -> Iterator[JSONObject
         ]
         if not following:
             return
-        address = urljoin(address, str(following[0]))
-        if urlsplit(address)[:2] != urlsplit(server.address)[:2]:
+        try:
+            address = urljoin(address, str(following[0]))
+            elsewhere = urlsplit(address)[:2] != urlsplit(server.address)[:2]
+        except ValueError as error:
+            raise ProviderError("the next page of a search has no valid address") from error
+        if elsewhere:
             raise ProviderError("the next page of a search is on another server")
     raise ProviderError(f"a search has more than {_MOST_PAGES} pages")

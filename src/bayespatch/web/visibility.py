@@ -62,8 +62,11 @@ def sortable(known: Definition, person: Person) -> list[str]:
 
 def check_column(known: Definition, person: Person, name: str) -> None:
     """Reject a column that this user may not filter or sort by, because that would reveal exact values."""
-    meant = "outcome" if name == known.target.name else name
-    if not sees_all(person) and meant not in sortable(known, person):
+    if name in known.features:  # it may be called "id" or "outcome"
+        may = is_open(known.features[name])
+    else:
+        may = is_open(known.target) if name in ("outcome", known.target.name) else name == "id"
+    if not sees_all(person) and not may:
         raise Refusal(403, f"You may not filter or sort by {name[:60]!r}. Choose one of the columns in the list.")
 
 

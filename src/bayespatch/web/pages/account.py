@@ -7,7 +7,14 @@ from starlette.responses import Response
 from bayespatch.casebase.people import VIEWER
 from bayespatch.language import gettext, to_translate
 from bayespatch.web import passwords, second_factor
-from bayespatch.web.access import Ask, give_session, may_use_password, page_route, verify_password
+from bayespatch.web.access import (
+    Ask,
+    give_session,
+    may_use_password,
+    page_route,
+    password_complaint,
+    verify_password,
+)
 from bayespatch.web.refusals import Refusal
 
 CHANGES = {  # actions of the audit log
@@ -66,11 +73,11 @@ async def change_password(ask: Ask) -> Response:
     """Change the password; all sessions and tokens end, and a new session begins."""
     _check_sign_in(ask)
     new = str(ask.form.get("password", ""))
-    problem = passwords.complaint(new, ask.by)
+    problem = None if await _own_password(ask) else gettext("The password is wrong.")
+    if problem is None:
+        problem = await password_complaint(ask.service, new, ask.by)
     if problem is None and new != str(ask.form.get("again", "")):
         problem = gettext("The two new passwords differ.")
-    if problem is None and not await _own_password(ask):
-        problem = gettext("The password is wrong.")
     if problem is not None:
         return await _page(ask, 422, problem)
     kept = await ask.service.hashing.run(passwords.hashed, new)

@@ -10,7 +10,15 @@ from bayespatch.casebase.audit import ACTIONS
 from bayespatch.casebase.people import STEWARD, VIEWER
 from bayespatch.language import gettext, languages, stored_text, stored_value, to_translate
 from bayespatch.web import passwords
-from bayespatch.web.access import Ask, give_session, local_path, page_route, take_session, verify_password
+from bayespatch.web.access import (
+    Ask,
+    give_session,
+    local_path,
+    page_route,
+    password_complaint,
+    take_session,
+    verify_password,
+)
 from bayespatch.web.fetching import ProviderError
 from bayespatch.web.languages import remember
 from bayespatch.web.refusals import Refusal, refusal_of
@@ -92,7 +100,7 @@ async def join(ask: Ask) -> Response:
     if name is None:
         raise Refusal(404, "This link has been used or has expired. Ask a steward for a new one.")
     password = str(ask.form.get("password", ""))
-    problem = passwords.complaint(password, name)
+    problem = await password_complaint(ask.service, password, name)
     if problem is None and password != str(ask.form.get("again", "")):
         problem = gettext("The two passwords differ.")
     if problem is not None:
