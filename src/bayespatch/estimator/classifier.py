@@ -148,7 +148,8 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
     Attributes
     ----------
     classes_, n_features_in_, feature_names_in_
-        As in scikit-learn. schema_ : Schema
+        As in scikit-learn.
+    schema_ : Schema
         How the columns are coded.
     posterior_ : Posterior
         The draws.

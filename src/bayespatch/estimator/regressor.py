@@ -119,7 +119,8 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
     Attributes
     ----------
     n_features_in_, feature_names_in_
-        As in scikit-learn. outcomes_ : array of shape (n,)
+        As in scikit-learn.
+    outcomes_ : array of shape (n,)
         The outcomes of the training cases.
     edges_ : array of shape (M - 1,)
         Edges of the M outcome classes; an edge belongs to the class above it.
