@@ -15,6 +15,7 @@ from bayespatch.cli.options import Cases, Checkpoint, Force, HideIds, Json, Labe
 from bayespatch.cli.shared import taking
 from bayespatch.cli.tables import TableOptions, read_training, read_training_files, table_options
 from bayespatch.cli.terminal import facts_text, say, show
+from bayespatch.persistence.checkpoint_folder import STATE
 from bayespatch.source import Training
 from bayespatch.source.parts import parquet_files
 from bayespatch.types import JSONObject
@@ -81,7 +82,7 @@ def fit(
         else:
             fitted(estimator, replace(sample, X=table.X), None)
     except KeyboardInterrupt:
-        if checkpoint is not None:
+        if checkpoint is not None and (checkpoint / STATE).exists():
             say(f"note: run the same command again to continue from {checkpoint}")
         raise
     estimator.save(out, cases_path=cases, overwrite=force)
