@@ -1,9 +1,11 @@
 """Every public name has a docstring with an example, and every example in the package runs."""
 
+import ast
 import doctest
 import importlib
 import inspect
 import pkgutil
+import re
 import shutil
 import sqlite3
 import tempfile
@@ -119,3 +121,34 @@ def test_examples_run(name, tmp_path, monkeypatch, fitted):
                 test.globs = {**fitted, **test.globs}
                 runner.run(test, out=said.append)
     assert not runner.failures, "".join(said)
+
+
+LISTS = ("Attributes", "Parameters", "Raises", "Returns", "Yields")
+ENTRY = re.compile(r"\w : \w")
+
+
+def merged_lines(docstring):
+    """Lines of numpydoc sections in which an entry, or the underline of a heading, has run into its neighbor."""
+    lines, section = docstring.split("\n"), ""
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+        if after.startswith("---"):
+            section = line
+        if re.search(r"\S -{4,}", line):
+            yield line
+        elif section in LISTS:
+            indented = line.startswith(" ")
+            if ENTRY.search(line) if indented else line.count(" : ") > 1 or (ENTRY.search(line) and line.endswith(".")):
+                yield line
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_each_entry_of_a_docstring_has_its_own_line(name):
+    tree = ast.parse(inspect.getsource(importlib.import_module(name)))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    found = [ast.get_docstring(node) or "" for node in ast.walk(tree) if isinstance(node, documented)]
+    assert not [line for docstring in found for line in merged_lines(docstring)]
+
+
+def test_merged_lines_are_found():
+    text = "Read.\n\nParameters\n----------\nx : int\n    One. y : int\nz : dict The values.\n\nNotes ----- None."
+    assert list(merged_lines(text)) == ["    One. y : int", "z : dict The values.", "Notes ----- None."]

@@ -84,7 +84,8 @@ class Entry:
     usual : pair of numbers, or None
         A number outside it is accepted with a warning.
     possible : pair of numbers, or None
-        A number outside it is rejected. coarse : float or None
+        A number outside it is rejected.
+    coarse : float or None
         Width of the ranges in which viewers see the numbers.
     identifier : bool
         Whether it identifies the patient and is not a feature.

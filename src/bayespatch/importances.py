@@ -57,7 +57,8 @@ class Effects:
 
     Parameters
     ----------
-    model : Model Its lam0 and lam determine the weight of a vote.
+    model : Model
+        Its lam0 and lam determine the weight of a vote.
     n_values : array of shape (P,)
         The number of values of each feature.
     """
@@ -107,7 +108,8 @@ class LeaveOneOut:
     ----------
     data : Data
         Past cases and parents, with labels; an evenly spread sample if there are too many.
-    model : Model Its lam0 and lam determine the weight of a vote.
+    model : Model
+        Its lam0 and lam determine the weight of a vote.
     base : array of shape (M,)
         Base rates of the classes.
     class_weight : array of shape (M,), optional
@@ -250,9 +252,12 @@ def draw_importances(
 
     Parameters
     ----------
-    density, shape The density to sample, and its shape. chains, warmup, draws : int One q is drawn for each of warmup +
-    draws sweeps. Warm-up takes `MIN_STEPS` steps for each of its sweeps. seed, n_threads : int
-        Number of chains run in parallel; the result does not depend on it.
+    density, shape
+        The density to sample, and its shape.
+    chains, warmup, draws : int
+        One q is drawn for each of warmup + draws sweeps. Warm-up takes `MIN_STEPS` steps for each of its sweeps.
+    seed, n_threads : int
+        `n_threads` chains run in parallel; the result does not depend on it.
     report : callable
         Called with the number of finished steps per chain.
     """

@@ -132,7 +132,8 @@ class LeaveOneOutBatches:
     data : Data
         All past cases, as cases and as parents. With partitioned past cases, a random sample of them as cases; all
         others are the voters.
-    model : Model Its lam0 and lam determine the weight of agreement.
+    model : Model
+        Its lam0 and lam determine the weight of agreement.
     base : array of shape (M,)
         Base rates of the classes.
     class_weight : array of shape (M,), optional
@@ -224,7 +225,8 @@ class LeaveOneOutBatches:
         Parameters
         ----------
         seed : int
-            For the drawn rows. report : callable
+            For the drawn rows.
+        report : callable
             Called with the number of finished steps, of `N_STEPS`.
         near : LargeTable, optional
             Result for a subset of the rows: for a table of up to `MOST_AT_ONCE` rows, the search for the mode starts
@@ -269,7 +271,8 @@ class LeaveOneOutBatches:
 
         Parameters
         ----------
-        found : LargeTable The result of `learn`, for at most `MOST_AT_ONCE` cases.
+        found : LargeTable
+            The result of `learn`, for at most `MOST_AT_ONCE` cases.
         rows : int array
             Cases to leave out. Rows of one group are left out together.
         """

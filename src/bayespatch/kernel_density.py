@@ -213,7 +213,9 @@ class OutcomeGroups(NamedTuple):
     Attributes
     ----------
     order : int array of shape (S,)
-        The parents, sorted by outcome. starts : int array of shape (G,) Start of each group in this order.
+        The parents, sorted by outcome.
+    starts : int array of shape (G,)
+        Start of each group in this order.
     outcomes, classes : arrays of shape (G,)
         Mean outcome of a group, and its class.
     weights : array of shape (G,), or None

@@ -80,7 +80,8 @@ class Pool:
         additive, precedents : arrays of shape (n, M)
             Probabilities of the same training cases.
         y : int array of shape (n,)
-            The observed classes. weights : array of shape (n,), optional
+            The observed classes.
+        weights : array of shape (n,), optional
             Weight of each case.
         """
         first, second = np.maximum(additive, _LEAST), np.maximum(precedents, _LEAST)

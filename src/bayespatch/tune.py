@@ -35,8 +35,9 @@ class Trial(NamedTuple):
     Attributes
     ----------
     coding : str
-        How numeric columns were compared. evidence : float Log evidence per past case, without prior odds; higher is
-        better.
+        How numeric columns were compared.
+    evidence : float
+        Log evidence per past case, without prior odds; higher is better.
     """
 
     coding: str

@@ -96,6 +96,17 @@ def test_a_fit_that_was_stopped_goes_on_with_the_same_command(clinic, tmp_path, 
     assert "another run: seed was" in complaint(*words, "--seed", "1", "--force")
 
 
+def test_nothing_is_said_to_continue_without_a_checkpoint(clinic, tmp_path, monkeypatch):
+    def ctrl_c(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("bayespatch.cli.fit.fitted", ctrl_c)
+    words = ["fit", clinic / "patients.csv", *FIT, "--out", tmp_path / "m.bpatch", "--checkpoint", tmp_path / "run"]
+    result = call(*words)
+    assert result.exit_code == 130
+    assert "continue" not in result.stderr
+
+
 @pytest.mark.parametrize(
     ("text", "words", "said"),
     [

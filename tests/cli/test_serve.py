@@ -77,12 +77,23 @@ def empty_base(tmp_path_factory):
         (["--casebase", "nowhere.db"], "no such case base"),
         (["--casebase", "{url}", "--host", "0.0.0.0"], "in the clear"),
         (["--casebase", "{url}", "--certificate", "x.pem"], "belong together"),
+        (["--casebase", "{url}", "--certificate", "x.pem", "--key", "x.pem"], "(No such file or directory); pass PEM"),
         (["--casebase", "{url}", "--record-systems", "nowhere.toml"], "nowhere.toml: cannot be read"),
         (["--record-systems", "nowhere.toml"], "name one: --casebase"),
     ],
 )
 def test_what_makes_no_sense_is_said_in_a_sentence(empty_base, options, complaint):
     assert complaint in program.complaint("serve", *(one.format(url=empty_base) for one in options))
+
+
+def test_a_port_in_use_is_reported_instead_of_the_address(empty_base):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        said = program.complaint("serve", "--casebase", empty_base, "--port", str(port))
+    assert f"cannot listen on port {port} of 127.0.0.1" in said
+    assert "/join/" not in said
 
 
 def test_a_mapping_for_other_columns_is_said_in_a_sentence(tmp_path):

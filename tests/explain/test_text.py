@@ -16,6 +16,10 @@ def test_the_figures_are_those_of_the_explanation(kind):
     text = flat(as_text(why, 100))
     assert words.headline(why) in text
     assert words.verdict(why) in text
+    for check in words.checks(why):
+        assert f"! {check.text}" in text or check.passed
+    passed = ", ".join(check.text for check in words.checks(why) if check.passed)
+    assert f": {passed}." in text or not passed
     for part in why["groups"]:
         assert f"{words.percent(part['vote_share'])} {': '.join(words.group(why, part))}" in text
     if why["groups"]:

@@ -126,6 +126,7 @@ def serve(
     $ bayespatch serve --casebase postgresql://clinic@db/clinic --host 0.0.0.0 --proxy 10.0.0.2 --name clinic.example
     """
     from bayespatch.web import Settings
+    from bayespatch.web.app import check_address
     from bayespatch.web.app import serve as run
 
     with _case_base(casebase, folder) as (url, example):
@@ -153,6 +154,7 @@ def serve(
             json_log=json_log,
             example=example,
         )
+        check_address(settings)
         _check_record_systems(settings.record_systems, settings.casebase)
         if casebase is not None and _passwords_count(settings.single_sign_on):
             _first_steward(settings.casebase, settings.folder, settings.address)

@@ -17,7 +17,7 @@ DESCRIPTIONS = {
     "cp": "chest pain",
     "trestbps": "resting blood pressure",
     "chol": "cholesterol",
-    "fbs": "fasting sugar above 120",
+    "fbs": "fasting sugar above 120 mg/dl",
     "restecg": "resting ECG",
     "thalach": "maximum heart rate",
     "exang": "angina on exercise",
@@ -88,7 +88,9 @@ def load_heart(discretize: Discretize = None) -> tuple[DataFrame, Series]:
     y : Series (303,)
         0: no heart disease, 1: heart disease.
 
-    Notes ----- Departs from the paper: its bins leave gaps, which are closed here by widening the nearest bin.
+    Notes
+    -----
+    Departs from the paper: its bins leave gaps, which are closed here by widening the nearest bin.
     ``oldpeak`` = 0 (99 patients) joins (0, 0.5]; ``oldpeak`` = 6.2, ``thalach`` = 202 and ``chol`` of 400 and more join
     the last bin. Chest pain has the three groups that the table lists, not the two that it counts. No ``thalach`` is
     below 71, so only the last of its three bins occurs; it keeps three categories, as printed.

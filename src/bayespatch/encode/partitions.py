@@ -176,8 +176,9 @@ class Partitions:
         Parameters
         ----------
         seed : int
-            Determines which rows are drawn. classes : bool Whether outcomes are classes, which are then counted; the
-            sample contains at least one case of each.
+            Determines which rows are drawn.
+        classes : bool
+            Whether outcomes are classes, which are then counted; the sample contains at least one case of each.
         categorical, max_levels
             As in `bayespatch.encode.summary.summarise`.
         most : int, optional

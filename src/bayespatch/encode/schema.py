@@ -47,8 +47,9 @@ class EncodedTable(NamedTuple):
         Codes; NaN is not compared. It represents missing values under ``missing="ignore"``, and all values of columns
         that are not compared (`Column.is_compared`).
     unseen : bool array of shape (n, P)
-        Whether each value was not seen in training. Unseen values have a code that matches no past case. names : tuple
-        of length P The columns.
+        Whether each value was not seen in training. Unseen values have a code that matches no past case.
+    names : tuple of length P
+        The columns.
     values : array of shape (n, P)
         The same as `x`, but in binned and ranked columns the numbers themselves, NaN if missing: for explanations.
     ids : tuple of length n, or None
@@ -95,8 +96,9 @@ class Schema:
     least_known : int
         Number of values known in every row of the training table. Under ``missing="category"``, missing values of a row
         with fewer known values are not compared, so that a mostly empty form does not match cases with the same missing
-        values. named : bool Whether the columns have names; otherwise they are x0, x1, ... and other tables are read by
-        position.
+        values.
+    named : bool
+        Whether the columns have names; otherwise they are x0, x1, ... and other tables are read by position.
 
     Examples
     --------

@@ -27,8 +27,10 @@ class ColumnSummary:
     ----------
     name : str
     family : {"number", "boolean", "text", "none"}
-        "none" if all are missing. n_known, n_missing : int levels : tuple or None The distinct values in order; None if
-        there are too many numbers to record.
+        "none" if all are missing.
+    n_known, n_missing : int
+    levels : tuple or None
+        The distinct values in order; None if there are too many numbers to record.
     is_whole : bool
         Whether all are whole numbers.
     low, high : float

@@ -51,7 +51,8 @@ class PlainColumn:
         The values of a text column, None if missing; empty for numbers.
     declared : tuple or None
         All values that the column's type allows, in its order (categories, booleans); None if it does not declare them.
-        ordered : bool Whether the order is meaningful.
+    ordered : bool
+        Whether the order is meaningful.
     """
 
     name: str

@@ -38,6 +38,7 @@ from bayespatch.validation import (
     check_flag,
     check_level,
     refuse_masked,
+    refuse_missing_outcomes,
 )
 
 
@@ -148,7 +149,8 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
     Attributes
     ----------
     classes_, n_features_in_, feature_names_in_
-        As in scikit-learn. schema_ : Schema
+        As in scikit-learn.
+    schema_ : Schema
         How the columns are coded.
     posterior_ : Posterior
         The draws.
@@ -610,7 +612,13 @@ def _read_classes(y: ArrayLike) -> tuple[AnyArray, NDArray[np.int64]]:
     """The classes in order, and the place among them of the class of each case."""
     refuse_masked("y", y)
     labels = column_or_1d(y, warn=True)
-    check_classification_targets(labels)
+    refuse_missing_outcomes(labels)
+    try:
+        check_classification_targets(labels)
+    except ValueError as error:
+        if "continuous" not in str(error) or labels.dtype.kind != "f":
+            raise
+        raise ValueError(f"{error} PatchworkRegressor predicts numbers.") from error
     encoder = LabelEncoder()
     return check_classes(encoder.fit(labels).classes_), encoder.transform(labels).astype(np.int64)
 

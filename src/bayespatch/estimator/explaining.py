@@ -225,7 +225,8 @@ class Explaining(Patchwork[F]):
         ----------
         row
             The case, as in `explain`.
-        changes : dict The new values, by feature.
+        changes : dict
+            The new values, by feature.
         top, level, quantile, error
             As in `explain`.
 
@@ -451,7 +452,8 @@ class Explaining(Patchwork[F]):
 
         Parameters
         ----------
-        parent : int Position in `parents_`.
+        parent : int
+            Position in `parents_`.
 
         Returns
         -------

@@ -88,11 +88,13 @@ def explain_cases(
     ----------
     fitted : Fitted
         The model, with the past cases in the user's terms.
-    posterior : Posterior The posterior that predicts the cases.
+    posterior : Posterior
+        The posterior that predicts the cases.
     cases : Data
         The coded cases, with hidden or known outcomes, and the parents. A case that is a parent itself
         (`own_parent`) is not among its own neighbors.
-    words : CaseTexts The same cases in the user's terms.
+    words : CaseTexts
+        The same cases in the user's terms.
     options : ExplanationOptions
     second : OpinionOnCases, optional
         On the same cases.

@@ -21,7 +21,8 @@ class Counterfactual:
         Whether a change of the allowed features changes the prediction; otherwise `what_if` has the one that comes
         closest.
     what_if : WhatIf
-        The original and the changed case. changeable : tuple of str
+        The original and the changed case.
+    changeable : tuple of str
         The features that were allowed to change.
     n_tried : int
         How many changes were tried.

@@ -59,7 +59,9 @@ def close_range(column: Column, code: float, number: float) -> str | None:
 
     Parameters
     ----------
-    column : Column code, number : float The case's code, and its number.
+    column : Column
+    code, number : float
+        The case's code, and its number.
 
     Examples
     --------

@@ -52,7 +52,9 @@ class Explanation:
         The most probable class.
     probabilities, votes : dict
         Probability of each class, calibrated and pooled with the second opinion, if any; and the uncalibrated share of
-        the votes. population : dict Share of each class among the past cases.
+        the votes.
+    population : dict
+        Share of each class among the past cases.
     intervals : dict
         Credible interval of each probability, (low, high), of this `level`.
     error : float or None

@@ -92,7 +92,9 @@ class PastCase:
 
     Attributes
     ----------
-    index, id, outcome Of the past case. n_cases : float
+    index, id, outcome
+        Of the past case.
+    n_cases : float
         Expected number of cases of which it is a neighbor; nan if it is not a parent.
     percentile : float
         How typical it is among the past cases; nan if it has no leave-one-out votes.

@@ -338,7 +338,9 @@ class Guard:
     ----------
     kind : {"range", "unseen", "itself", "combination", "subgroup", "rare", "usual", "absent"}
         A number outside the range of the past cases; an unseen value; the case is a past case; an unusual combination
-        of values; a subgroup in which predictions were worse; a class with few past cases. text : str The message.
+        of values; a subgroup in which predictions were worse; a class with few past cases.
+    text : str
+        The message.
     """
 
     kind: GuardKind

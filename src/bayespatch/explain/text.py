@@ -20,8 +20,10 @@ def as_text(why: JSONMapping, width: int) -> str:
     if not why["precedent"]["adequate"]:
         lines += ["", *_boxed(wrap(words.precedent(why), width - 4))]
     lines += [f"! {warning}" for warning in words.warnings(why)]
-    marks = ", ".join(f"{'' if check.passed else '! '}{check.text}" for check in words.checks(why))
-    lines += [f"{words.verdict(why)}: {marks}."]
+    failed = ", ".join(f"! {check.text}" for check in words.checks(why) if not check.passed)
+    passed = ", ".join(check.text for check in words.checks(why) if check.passed)
+    lines += [f"{words.verdict(why)}: {failed or passed}."]
+    lines += [f"Passed: {passed}."] if failed and passed else []
     lines += _classes(why) if len(why["prediction"]["probabilities"]) > 2 and not words.is_number(why) else []
     lines += ["", *_groups(why)]
     if why["attribution"] is not None:

@@ -82,7 +82,8 @@ def choose(
     candidates : sequence of Candidate
         Of this rule and of one patient.
     at : datetime
-        Only information known by then is used. dictionary : Dictionary or None
+        Only information known by then is used.
+    dictionary : Dictionary or None
         Its levels and ranges are checked.
     after : bool
         For outcomes: only information known from `at` on is used.

@@ -47,7 +47,8 @@ class Candidate(NamedTuple):
     time : Span or None
         When it was measured, recorded or done.
     begin, end : Span or None
-        The period in which it is valid. reference : str
+        The period in which it is valid.
+    reference : str
         The resource, such as ``Observation/o17``.
     where : str
         A pointer to the element that has the value.

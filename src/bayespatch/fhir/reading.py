@@ -29,7 +29,9 @@ def parse_bundle(data: bytes | str, where: str = "Bundle") -> Resource:
     Parameters
     ----------
     data : bytes or str
-        JSON of a Bundle or of a single resource. where : str Prefix of error messages.
+        JSON of a Bundle or of a single resource.
+    where : str
+        Prefix of error messages.
 
     Examples
     --------

@@ -106,7 +106,8 @@ def predict_batches(
 
     Yields
     ------
-    Prediction Of the next cases, in order. The results do not depend on how the cases are split.
+    Prediction
+        Of the next cases, in order. The results do not depend on how the cases are split.
     """
     if posterior.log_weights is not None:
         check_choice("engine", engine, PREDICTING)

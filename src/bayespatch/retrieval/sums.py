@@ -62,8 +62,9 @@ class LeftOut(NamedTuple):
     Attributes
     ----------
     positions : int array
-        Positions for all cases, case by case, ascending within a case. edges : int array of shape (n + 1,) Start of
-        each case's positions.
+        Positions for all cases, case by case, ascending within a case.
+    edges : int array of shape (n + 1,)
+        Start of each case's positions.
     """
 
     positions: NDArray[np.int64]

@@ -227,7 +227,9 @@ def diagnose(names: Sequence[str], draws: ArrayLike) -> Diagnostics:
 
     Parameters
     ----------
-    names : K str Names of the quantities. draws : array of shape (chains, draws, K)
+    names : K str
+        Names of the quantities.
+    draws : array of shape (chains, draws, K)
         Their values.
 
     Returns

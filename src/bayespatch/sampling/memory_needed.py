@@ -53,7 +53,8 @@ def bytes_needed(
     sizes : ProblemSizes
         N, S, P and M.
     model, settings
-        The model and the settings of the run. engine : type
+        The model and the settings of the run.
+    engine : type
         The engine's class, which states the memory per chain.
     n_threads : int
         Threads in all.

@@ -96,8 +96,9 @@ class Posterior:
     steps : array of shape (chains, steps, P + 2), or None
         If q has a separate posterior, from prediction (`importances`): q, log slope and log density
         after every step of its chains, of which `q` has every k-th. None if q was sampled jointly with everything else.
-        log_weights : array of shape (chains, draws, K), or None With closed-form votes: log weight of each comparison
-        (`bayespatch.retrieval`). No neighbors are sampled then, and N and S are 0 in the arrays above.
+    log_weights : array of shape (chains, draws, K), or None
+        With closed-form votes: log weight of each comparison (`bayespatch.retrieval`). No neighbors are sampled then,
+        and N and S are 0 in the arrays above.
     compares_missing : bool array of shape (P,), or None
         Features with a comparison for missing values.
     efficiency : array of shape (1,), or None

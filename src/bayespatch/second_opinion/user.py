@@ -101,8 +101,12 @@ class UserOpinion:
         ----------
         estimator : unfitted classifier
             With `predict_proba`.
-        X : table The user's table. y : array of shape (n,) Classes as passed by the user. classes : array of shape (M,)
-        All classes, sorted.
+        X : table
+            The user's table.
+        y : array of shape (n,)
+            Classes as passed by the user.
+        classes : array of shape (M,)
+            All classes, sorted.
         values : array of shape (n, P)
             The same table as numbers, for the folds: `EncodedTable.values`.
         groups : int array of shape (n,), optional

@@ -38,7 +38,9 @@ def read(
         A file of delimited text (also compressed by gzip), Excel, Parquet or Arrow, "-" for standard input, or the URL
         of a database.
     query : str, optional
-        The database query. delimiter : str, optional Of text files; None detects it.
+        The database query.
+    delimiter : str, optional
+        Of text files; None detects it.
     texts : names
         Columns that remain text even if all values look like numbers.
     numbers : dict of str to str, optional

@@ -5,6 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import socket
+import ssl
 import threading
 import warnings
 from collections.abc import AsyncIterator
@@ -150,6 +152,29 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def check_address(settings: Settings) -> None:
+    """Raise an error if the address cannot be used or the certificate cannot be loaded."""
+    if settings.certificate:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.certificate, settings.key)
+        except OSError as error:  # ssl.SSLError is one
+            raise ValueError(
+                f"--certificate {settings.certificate!r} and --key {settings.key!r} cannot be used "
+                f"({error.strerror or error}); pass PEM files that belong together"
+            ) from error
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as listening:
+            if os.name == "posix":  # as asyncio does; elsewhere the option would allow two servers
+                listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listening.bind(address)
+    except OSError as error:
+        raise ValueError(
+            f"the server cannot listen on port {settings.port} of {settings.host} ({error.strerror or error}); "
+            "pass another --port or --host"
+        ) from error
 
 
 def serve(settings: Settings) -> None:

@@ -38,7 +38,9 @@ class Field:
     kind : {"buttons", "list", "number", "text"}
     choices : tuple of Choice
     value : str
-        The entered value. problem : str The error message; may be empty.
+        The entered value.
+    problem : str
+        The error message; may be empty.
     """
 
     name: str

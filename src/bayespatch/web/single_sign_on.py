@@ -73,7 +73,9 @@ class SingleSignOn:
     name_claim : str
         Claim with the name of a new account.
     scopes : tuple of str
-        Requested scopes. label : str Label of the button: "Sign in with LABEL".
+        Requested scopes.
+    label : str
+        Label of the button: "Sign in with LABEL".
     local_passwords : bool
         Whether people may also sign in with a password of this server.
     require_amr : tuple of str
