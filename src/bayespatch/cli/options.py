@@ -2,77 +2,20 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 try:
     import typer
 except ImportError as error:
     raise ImportError('the command line needs typer and rich: pip install "bayespatch[cli]"') from error
 
-
-class Model(StrEnum):
-    """How much a neighbor influences a case."""
-
-    I = "I"  # noqa: E741
-    II = "II"
-    III = "III"
-
-
-class ParentsWay(StrEnum):
-    """Which past cases may vote."""
-
-    auto = "auto"
-    all = "all"
-    random = "random"
-    balanced = "balanced"
-    medoids = "medoids"
-
-
-class Hyper(StrEnum):
-    """Source of the model's constants."""
-
-    auto = "auto"
-    default = "default"
-    paper = "paper"
-
-
-class VotingWay(StrEnum):
-    """How past cases vote."""
-
-    auto = "auto"
-    closed = "closed"
-    sampled = "sampled"
-
-
-class Missing(StrEnum):
-    """How missing values are handled."""
-
-    auto = "auto"
-    category = "category"
-    ignore = "ignore"
-    error = "error"
-
-
-class Format(StrEnum):
-    """How an explanation is shown."""
-
-    text = "text"
-    json = "json"
-    html = "html"
-    png = "png"
-    pdf = "pdf"
-
-
-class Period(StrEnum):
-    """Periods of summaries."""
-
-    day = "day"
-    month = "month"
-    year = "year"
-    all = "all"
-
+ModelKind = Literal["I", "II", "III"]
+ParentsWay = Literal["auto", "all", "random", "balanced", "medoids"]
+Hyper = Literal["auto", "default", "paper"]
+Missing = Literal["auto", "category", "ignore", "error"]
+Format = Literal["text", "json", "html", "png", "pdf"]
+Period = Literal["day", "month", "year", "all"]
 
 _TABLE, _MODEL, _RUN, _OUTPUT = "The table", "The model", "The run", "Output"
 
@@ -237,7 +180,7 @@ Regression = Annotated[
     bool, typer.Option("--regression", help="Predict a number instead of a class.", rich_help_panel=_MODEL)
 ]
 ModelOption = Annotated[
-    Model,
+    ModelKind,
     typer.Option(
         "--model",
         help="Influence of a neighbor: equal (I), by the number of features that matter (II), separate for each "
@@ -261,7 +204,7 @@ HyperRule = Annotated[
     ),
 ]
 VotesRule = Annotated[
-    VotingWay,
+    Literal["auto", "closed", "sampled"],
     typer.Option(
         "--votes",
         help="All past cases vote (closed), or several sampled neighbors, as in the paper (sampled).",
