@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from bayespatch.decisions import check_texts
 from bayespatch.types import JSONObject
-from bayespatch.validation import closest
+from bayespatch.validation import remedy
 
 if TYPE_CHECKING:  # importing these takes a second, which completion in a shell would have to wait for
     from bayespatch.encode.table import DataFrame, Series
@@ -148,8 +148,8 @@ class Entry:
             for level, label in self.levels:
                 if plain == label or (plain == level and isinstance(plain, bool) == isinstance(level, bool)):
                     return level
-            near = closest(str(plain), [name for level in self.levels for name in level])
-            meant = f"did you mean {near!r}?" if near else f"pass one of {self._levels_text()}"
+            names = [name for level in self.levels for name in level]
+            meant = remedy(str(plain), names, f"pass one of {self._levels_text()}")
             raise self._refuse(value, f"is not one of its values; {meant}", where)
         if self.kind == "number":
             if isinstance(plain, bool | str):
@@ -542,8 +542,7 @@ def _pairs_text(name: str, pairs: Sequence[tuple[Value, str]]) -> str:
 
 
 def _meant(name: str, names: Sequence[str]) -> str:
-    near = closest(name[:100], names)
-    return f"did you mean {near!r}?" if near else f"the columns are {', '.join(map(repr, names))}"
+    return remedy(name[:100], names, f"the columns are {', '.join(map(repr, names))}")
 
 
 def _complaints(entry: Entry) -> list[str]:

@@ -129,8 +129,7 @@ class Parts(NamedTuple):
     def indexed(self, schema: Schema, named: bool) -> PartitionedIndex:
         """Code all rows on the workers or in files."""
         read, arguments = self.table.coding(schema, self.classes, named)
-        windows = [(window, *nested) for window, nested in zip(schema.windows.tolist(), schema.nested, strict=True)]
-        of_table = read, arguments, len(self.classes), windows
+        of_table = read, arguments, len(self.classes), schema.every_window
         if self.scheduler is None:
             return PartitionedIndex.build(*of_table, each=self.table.each, in_files=True)
         return PartitionedIndex.build(*of_table, scheduler=self.scheduler)

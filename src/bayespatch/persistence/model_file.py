@@ -371,9 +371,8 @@ def _elsewhere(folder: str, parts_of: Parts) -> PartitionedIndex:
     """All past cases of a model, mapped from the files beside it."""
     files, schema = PartsInFiles(folder, parts_of["elsewhere"]), parts_of["schema"]
     files.check()
-    windows = [(window, *nested) for window, nested in zip(schema.windows.tolist(), schema.nested, strict=True)]
     try:
-        found = PartitionedIndex.of_parts(files, len(files.digests), windows)
+        found = PartitionedIndex.of_parts(files, len(files.digests), schema.every_window)
     except ValueError as error:  # parts that do not fit each other
         raise refuse(folder, f"these past cases do not belong together: {error}") from error
     sizes = len(schema.columns), len(parts_of["class_names"])

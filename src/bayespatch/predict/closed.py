@@ -65,9 +65,13 @@ class ClosedForm:
         found = _made.get(posterior)
         if found is not None and found[0] is data.x_parents and found[1].elsewhere is data.elsewhere:
             return found[1]
-        windows = [(window, *(data.nested[j] if data.nested else ())) for j, window in enumerate(data.windows.tolist())]
         index = CaseIndex.build(
-            data.x_parents, data.y_parents, data.n_classes, windows, posterior.compares_missing, data.weights
+            data.x_parents,
+            data.y_parents,
+            data.n_classes,
+            data.every_window(),
+            posterior.compares_missing,
+            data.weights,
         )
         return cls._of_index(posterior, data, index)
 
