@@ -8,7 +8,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 from bayespatch.available_memory import available_memory, shown_bytes
-from bayespatch.source.frame import check_names, import_pandas, refuse, plain_text
+from bayespatch.source.frame import check_names, import_pandas, plain_text, refuse
 
 if TYPE_CHECKING:
     from pandas import DataFrame
