@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.model import HIDDEN, Data
-from bayespatch.predict import ERROR, Importances, Prediction, predict_batches
+from bayespatch.predict import ERROR, Prediction, predict_batches
+from bayespatch.sampling.posterior import Posterior
 from bayespatch.types import Parameters
 
 REPORTED = 256  # cases that are predicted between two reports of progress, at least
@@ -34,7 +35,7 @@ class HeldOut(NamedTuple):
     """
 
     rows: NDArray[np.int64]
-    posterior: Importances
+    posterior: Posterior
 
 
 class LeaveOneOutVotes(NamedTuple):
@@ -56,7 +57,7 @@ class LeaveOneOutVotes(NamedTuple):
 
 
 def leave_one_out_votes(
-    posterior: Importances,
+    posterior: Posterior,
     past: Data,
     *,
     held_out: Sequence[HeldOut] = (),
@@ -110,8 +111,8 @@ def leave_one_out_votes(
 
 
 def by_fold(
-    posterior: Importances, held_out: Sequence[HeldOut], chosen: NDArray[np.int64]
-) -> Iterator[tuple[NDArray[np.int64], Importances]]:
+    posterior: Posterior, held_out: Sequence[HeldOut], chosen: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], Posterior]]:
     """Positions among the chosen rows, and the importances that predict them: `posterior` without folds."""
     if not held_out:
         yield np.arange(len(chosen)), posterior

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.model import HIDDEN, Data
-from bayespatch.predict.results import Detail, Importances, NeighborStatistics, Prediction
+from bayespatch.predict.results import Detail, NeighborStatistics, Prediction
 from bayespatch.retrieval import CaseIndex, LargestShares, LeftOut, PartitionedIndex, VoteSums, vote, vote_shares
 from bayespatch.retrieval.sums import LEAST
+from bayespatch.sampling.posterior import Posterior
 
 # Draws of the importances that vote, evenly spread over the chains: all, but fewer where there are many past cases,
 # which take longer and leave less to be averaged over.
@@ -60,7 +61,7 @@ class ClosedForm:
     rows: NDArray[np.int64] | None = None
 
     @classmethod
-    def of(cls, posterior: Importances, data: Data) -> ClosedForm:
+    def of(cls, posterior: Posterior, data: Data) -> ClosedForm:
         """From a fitted model and its past cases, the parents of `data`; created once per posterior."""
         found = _made.get(posterior)
         if found is not None and found[0] is data.x_parents and found[1].elsewhere is data.elsewhere:
@@ -76,7 +77,7 @@ class ClosedForm:
         return cls._of_index(posterior, data, index)
 
     @classmethod
-    def _of_index(cls, posterior: Importances, data: Data, index: CaseIndex) -> ClosedForm:
+    def _of_index(cls, posterior: Posterior, data: Data, index: CaseIndex) -> ClosedForm:
         weights = posterior.log_weights
         assert weights is not None
         elsewhere = data.elsewhere
@@ -95,7 +96,7 @@ class ClosedForm:
         _made[posterior] = data.x_parents, closed
         return closed
 
-    def add_cases(self, posterior: Importances, data: Data) -> None:
+    def add_cases(self, posterior: Posterior, data: Data) -> None:
         """Prepare the same model with further past cases: the last parents of `data`; `posterior` is a copy."""
         n = self.index.n_cases
         ClosedForm._of_index(posterior, data, self.index.with_cases(data.x_parents[n:], data.y_parents[n:]))
@@ -250,11 +251,11 @@ def _batches_per_chain(n_chains: int) -> int:
 
 
 # A fitted model's closed form, next to the past cases it was computed from
-_made: WeakKeyDictionary[Importances, tuple[object, ClosedForm]] = WeakKeyDictionary()
+_made: WeakKeyDictionary[Posterior, tuple[object, ClosedForm]] = WeakKeyDictionary()
 
 
 def predict_closed(
-    posterior: Importances,
+    posterior: Posterior,
     data: Data,
     *,
     detail: Detail = False,

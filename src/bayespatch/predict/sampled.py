@@ -20,7 +20,6 @@ import hashlib
 import itertools
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -32,12 +31,12 @@ from bayespatch.engine.base import GivenEngine, Neighbors, first_capacity
 from bayespatch.engine.installed import load_engine
 from bayespatch.model import HIDDEN, Data, Model, feature_constants, label_constants
 from bayespatch.predict.closed import predict_closed
-from bayespatch.predict.results import Detail, Importances, NeighborStatistics, Prediction
+from bayespatch.predict.results import Detail, NeighborStatistics, Prediction
 from bayespatch.progress import Tell
 from bayespatch.retrieval.sums import LEAST
 from bayespatch.sampling.posterior import Posterior, PredictiveDraws
 from bayespatch.sampling.sampler import chosen_engine, run_chains
-from bayespatch.types import AnyArray, Parameters
+from bayespatch.types import Parameters
 from bayespatch.validation import MAX_SEED, check_choice
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ MOST_RUNS = 64  # rounds of chains at once, each with importances of its own
 
 
 def predict_batches(
-    posterior: Importances,
+    posterior: Posterior,
     data: Data,
     *,
     detail: Detail = False,
@@ -157,26 +156,12 @@ def predict_batches(
         yield found
 
 
-@dataclass(frozen=True, eq=False)
-class _Drawn:
-    """The draws of a posterior, and nothing else of it: what workers need."""
-
-    model: Model
-    seed: int
-    q: NDArray[np.float64]
-    q_tilde: AnyArray
-    log_weights: NDArray[np.float64] | None
-    compares_missing: NDArray[np.bool_] | None
-    n_chains: int
-    n_draws: int
-
-
 # Of some cases: codes, classes, places among the parents, and parents that may not vote
 _Part: TypeAlias = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_] | None]
 
 
 def _predict_on_workers(
-    posterior: Importances,
+    posterior: Posterior,
     data: Data,
     excluded: NDArray[np.bool_] | None,
     settings: Parameters,
@@ -185,7 +170,6 @@ def _predict_on_workers(
     """`predict_batches`, in parts of `CASES_PER_PART` on the workers of a Dask cluster."""
     from bayespatch.workers import over_workers
 
-    drawn = _Drawn(*(getattr(posterior, name) for name in _Drawn.__dataclass_fields__))
     nobody = data._replace(x=data.x[:0], y=data.y[:0], own_parent=data.own_parent[:0])
 
     def parts() -> Iterator[_Part]:
@@ -193,10 +177,10 @@ def _predict_on_workers(
             rows = slice(first, first + CASES_PER_PART)
             yield data.x[rows], data.y[rows], data.own_parent[rows], None if excluded is None else excluded[rows]
 
-    yield from over_workers(_predict_part, (drawn, nobody, settings), parts(), scheduler)
+    yield from over_workers(_predict_part, (posterior.for_predictions(), nobody, settings), parts(), scheduler)
 
 
-def _predict_part(shared: tuple[_Drawn, Data, Parameters], part: _Part, n_threads: int) -> Prediction:
+def _predict_part(shared: tuple[Posterior, Data, Parameters], part: _Part, n_threads: int) -> Prediction:
     """On a worker: the predictions of some cases."""
     drawn, nobody, settings = shared
     x, y, own_parent, excluded = part
@@ -204,7 +188,7 @@ def _predict_part(shared: tuple[_Drawn, Data, Parameters], part: _Part, n_thread
     return predict_cases(drawn, data, excluded=excluded, n_threads=n_threads, **settings)
 
 
-def predict_cases(posterior: Importances, data: Data, **settings: Any) -> Prediction:
+def predict_cases(posterior: Posterior, data: Data, **settings: Any) -> Prediction:
     """All of `predict_batches` at once; the other parameters are described there.
 
     Examples
@@ -232,7 +216,7 @@ class Rounds(NamedTuple):
     n_rounds: int
 
     @classmethod
-    def of(cls, posterior: Importances, max_passes: int) -> Rounds:
+    def of(cls, posterior: Posterior, max_passes: int) -> Rounds:
         """Rounds of about `ROUND` draws of each chain, and of `N_BATCHES` batches in all."""
         n_draws = posterior.n_draws
         n_per_pass = max(1, n_draws // ROUND)
@@ -285,7 +269,7 @@ class _Counted:
         return np.asarray(self.counts.sum(axis=1))
 
 
-_prepared: WeakKeyDictionary[Importances, tuple[NDArray[np.int64], Voters, Draws]] = WeakKeyDictionary()  # by posterior
+_prepared: WeakKeyDictionary[Posterior, tuple[NDArray[np.int64], Voters, Draws]] = WeakKeyDictionary()  # by posterior
 
 
 class _VotesByPlace(_Counted):
@@ -293,7 +277,7 @@ class _VotesByPlace(_Counted):
 
     def __init__(
         self,
-        posterior: Importances,
+        posterior: Posterior,
         data: Data,
         detail: Detail,
         excluded: NDArray[np.bool_] | None,
@@ -331,11 +315,11 @@ class _VotesByPlace(_Counted):
             np.zeros((n, n_chains, n_features * features)),
         )
 
-    def _prepare(self, posterior: Importances, data: Data) -> tuple[NDArray[np.int64], Voters, Draws]:
+    def _prepare(self, posterior: Posterior, data: Data) -> tuple[NDArray[np.int64], Voters, Draws]:
         """The parents ordered by class, and the draws as the kernels read them: kept as long as the posterior is."""
         from bayespatch.engine.cpu import voting  # loads Numba
 
-        found = _prepared.get(posterior) if hasattr(posterior, "__weakref__") else None
+        found = _prepared.get(posterior)
         if found is not None:
             return found
         order = np.argsort(data.y_parents, kind="stable")
@@ -362,8 +346,7 @@ class _VotesByPlace(_Counted):
         q_tilde[:, :, np.isnan(x)] = 0.0  # a parent whose value is missing does not vote
         # A copy, as of the windows: for an array that may not be written (mapped from a file, say) Numba compiles anew.
         draws = voting.Draws(np.array(posterior.q, np.float64, order="C"), q_tilde)
-        if hasattr(posterior, "__weakref__"):
-            _prepared[posterior] = order, voters, draws
+        _prepared[posterior] = order, voters, draws
         return order, voters, draws
 
     def n_more(self, done: int) -> int:
@@ -424,7 +407,7 @@ class _VotesBySweep(_Counted):
     """By the blocked sweep of an engine: any model, any number of neighbors, also on a GPU."""
 
     def __init__(
-        self, posterior: Importances, data: Data, detail: Detail, rounds: Rounds, n_threads: int, name: str
+        self, posterior: Posterior, data: Data, detail: Detail, rounds: Rounds, n_threads: int, name: str
     ) -> None:
         (n, n_features), n_parents, n_chains = data.x.shape, len(data.x_parents), posterior.n_chains
         super().__init__(n, n_chains, data.n_classes, rounds)
@@ -541,14 +524,14 @@ class _VotesBySweep(_Counted):
         return Prediction(self.by_batch(everyone), familiarity, (n_chains * n_draws).astype(np.int64), self.statistics)
 
 
-def _prediction_key(posterior: Importances) -> np.uint64:
+def _prediction_key(posterior: Posterior) -> np.uint64:
     """The key of the random numbers of predictions: no chain of the fit has this number."""
     from bayespatch.engine.streams import chain_key
 
     return chain_key(posterior.seed, -1 % 2**63)
 
 
-def blank_votes(posterior: Importances, past: Data, *, n_threads: int = 1) -> NDArray[np.float64]:
+def blank_votes(posterior: Posterior, past: Data, *, n_threads: int = 1) -> NDArray[np.float64]:
     """The votes on a case without any known value, (M,), the anchor of the calibration.
 
     In Model I its neighbors come from their prior, every parent with probability alpha, and the mean share of a class

@@ -258,6 +258,18 @@ class Posterior:
         rhat = diagnose([""] * flat.shape[2], flat).rhat.reshape(n_cases, n_classes)
         return np.fmax.reduce(rhat, axis=1)
 
+    def for_predictions(self) -> Posterior:
+        """Only what predictions read, to be sent to other processes."""
+        return replace(
+            self,
+            z_mean=self.z_mean[:0],
+            votes_mean=self.votes_mean[:0],
+            n_neighbors=self.n_neighbors[:, :, :0],
+            kept_w_mean=None,
+            kept_votes=None,
+            steps=None,
+        )
+
     def last_draws(self, parents: NDArray[np.int64], others: NDArray[np.int64]) -> Posterior:
         """The last draw of each chain, as the start of chains with other parents.
 
