@@ -107,11 +107,9 @@ class ClosedForm:
         places = np.unique(used.astype(np.int64))
         return replace(self, log_weights=self.log_weights[:, places], differ=self.differ[:, places])
 
-    def familiarity(
-        self, x: NDArray[np.float64], left_out: LeftOut | None = None, n_threads: int = 1
-    ) -> NDArray[np.float64]:
+    def familiarity(self, x: NDArray[np.float64], left_out: LeftOut) -> NDArray[np.float64]:
         """`Prediction.familiarity` of n cases, (n, P)."""
-        return self._familiarity(x, self._vote(x, left_out, n_threads, "cpu"))
+        return self._familiarity(x, self._vote(x, left_out, 1, "cpu"))
 
     def left_out(self, data: Data) -> LeftOut:
         """Past cases that may not vote on the cases of `data`, in the form that the methods expect.

@@ -621,8 +621,7 @@ def _given_again(posterior: Posterior) -> PredictiveDraws | None:
     run, n_draws = posterior.settings, posterior.n_draws
     of_draws = np.arange(run.draws * run.thin) // run.thin
     given = posterior.q[:, np.concatenate([np.arange(-run.warmup, 0), of_draws]) % n_draws]
-    n_cases, n_parents = posterior.z_mean.shape
-    return PredictiveDraws(given, posterior.steps, n_cases, n_parents)
+    return PredictiveDraws(given, posterior.steps)
 
 
 def row_numbers(x: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -61,14 +61,10 @@ class PredictiveDraws:
     steps : array of shape (C, k * T, P + 2)
         Every position after warm-up, k for each kept draw: q, log slope, log density. Used for diagnostics
         (`diagnose_steps`).
-    n_cases, n_parents : int
-        Number of predicted past cases, and of parents.
     """
 
     given: NDArray[np.float64]
     steps: NDArray[np.float64]
-    n_cases: int
-    n_parents: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
