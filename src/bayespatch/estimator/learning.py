@@ -21,7 +21,7 @@ from sklearn.utils import _safe_indexing, check_consistent_length, check_random_
 from sklearn.utils.validation import _num_samples, validate_data
 
 from bayespatch.calibrate import Calibration
-from bayespatch.duplicates import duplicates_text, group_labels
+from bayespatch.duplicates import RepeatedRowsWarning, duplicates_text, group_labels
 from bayespatch.encode import EncodedTable, Partitions, Sample, Schema, is_partitioned
 from bayespatch.encode.schema import Bins, Windows
 from bayespatch.encode.table import column_names, read_table, split_columns
@@ -235,10 +235,6 @@ class Learned(NamedTuple):
 
 class ManyCasesWarning(UserWarning):
     """Only a random sample of the past cases is used, because there are too many."""
-
-
-class RepeatedRowsWarning(UserWarning):
-    """Rows repeat each other: several visits of one patient, or a table that was appended to itself."""
 
 
 class ConstantColumnWarning(UserWarning):
