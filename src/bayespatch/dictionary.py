@@ -391,9 +391,9 @@ class Dictionary:
         part = self.only(known)
         X = X.copy(deep=False)
         X.attrs |= {
-            "labels": part.value_labels(),
+            "labels": {name: entry.labels for name, entry in part.entries.items() if entry.levels},
             "phrases": {name: dict(entry.phrases) for name, entry in part.entries.items() if entry.phrases},
-            "descriptions": part.column_labels(),
+            "descriptions": {name: entry.label for name, entry in part.entries.items() if entry.label},
             "units": {name: entry.unit for name, entry in part.entries.items() if entry.unit},
             "usual": {name: entry.usual for name, entry in part.entries.items() if entry.usual is not None},
         }
@@ -453,14 +453,6 @@ class Dictionary:
     def measured(self) -> dict[str, str]:
         """Numeric columns without levels -> their units, which may be empty."""
         return {name: entry.unit for name, entry in self.entries.items() if entry.kind == "number" and not entry.levels}
-
-    def value_labels(self) -> dict[str, dict[Value, str]]:
-        """Column -> labels of its values, if known."""
-        return {name: entry.labels for name, entry in self.entries.items() if entry.levels}
-
-    def column_labels(self) -> dict[str, str]:
-        """Column -> label, if known."""
-        return {name: entry.label for name, entry in self.entries.items() if entry.label}
 
 
 def _check_column(entry: Entry, column: Series) -> None:

@@ -19,7 +19,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -34,6 +33,7 @@ from bayespatch.predict.closed import predict_closed
 from bayespatch.predict.results import Detail, NeighborStatistics, Prediction
 from bayespatch.progress import Tell
 from bayespatch.retrieval.sums import LEAST
+from bayespatch.retrieval.votes import in_threads
 from bayespatch.sampling.posterior import Posterior, PredictiveDraws
 from bayespatch.sampling.sampler import chosen_engine, run_chains
 from bayespatch.types import Parameters
@@ -268,6 +268,13 @@ class _Counted:
         """Number of draws of a chain used for each case, (n,)."""
         return np.asarray(self.counts.sum(axis=1))
 
+    def counted(self, statistics: NeighborStatistics | None) -> Prediction:
+        """The votes on all cases, with statistics of their neighbors."""
+        n_draws, n_chains = self.n_draws(), self.votes.shape[1]
+        familiarity = self.familiarity.sum(axis=1) / (n_chains * np.maximum(n_draws, 1.0))
+        everyone = np.arange(len(n_draws))
+        return Prediction(self.by_batch(everyone), familiarity, (n_chains * n_draws).astype(np.int64), statistics)
+
 
 _prepared: WeakKeyDictionary[Posterior, tuple[NDArray[np.int64], Voters, Draws]] = WeakKeyDictionary()  # by posterior
 
@@ -361,27 +368,20 @@ class _VotesByPlace(_Counted):
         used = self.rounds.draws(round_)
         batches = self.rounds.batches(used)
         n_pairs = len(todo) * self.places.n.shape[1]
-        n_threads = min(self.n_threads, 1 + n_pairs // CASES_PER_THREAD)
-        edges = [n_pairs * k // n_threads for k in range(n_threads + 1)]
 
         from bayespatch.engine.cpu import voting  # loads Numba
 
-        def run(k: int) -> None:
+        def work(first: int, last: int) -> None:
             voting.vote_on_cases(
                 self.voters, self.draws, self.data.x, self.data.y, self.own, self.excluded, used, batches,
-                0 if round_ else N_SETTLING, self.places, self.sums, todo, edges[k], edges[k + 1],
+                0 if round_ else N_SETTLING, self.places, self.sums, todo, first, last,
             )  # fmt: skip
 
-        if n_threads == 1:
-            run(0)
-        else:
-            with ThreadPoolExecutor(n_threads) as pool:
-                list(pool.map(run, range(n_threads)))
+        in_threads(n_pairs, min(self.n_threads, 1 + n_pairs // CASES_PER_THREAD), work)
         self.count(todo, batches)
 
     def prediction(self) -> Prediction:
-        n_draws, n_chains = self.n_draws(), self.votes.shape[1]
-        each = np.maximum(n_draws, 1.0)
+        each, n_chains = np.maximum(self.n_draws(), 1.0), self.votes.shape[1]
         statistics = None
         if self.sums.share.shape[2]:
             back = np.argsort(self.order)
@@ -398,9 +398,7 @@ class _VotesByPlace(_Counted):
             statistics = NeighborStatistics(
                 mean, mean, share.mean(axis=1), share, features, explained.astype(np.float32)
             )
-        familiarity = self.familiarity.sum(axis=1) / (n_chains * each)
-        everyone = np.arange(len(each))
-        return Prediction(self.by_batch(everyone), familiarity, (n_chains * n_draws).astype(np.int64), statistics)
+        return self.counted(statistics)
 
 
 class _VotesBySweep(_Counted):
@@ -512,16 +510,13 @@ class _VotesBySweep(_Counted):
             total[todo] = part
 
     def prediction(self) -> Prediction:
-        n_draws, n_chains = self.n_draws(), self.votes.shape[1]
-        each = np.maximum(n_draws, 1.0)
+        each, n_chains = np.maximum(self.n_draws(), 1.0), self.votes.shape[1]
         if self.statistics is not None:
             for name, part in self.statistics._asdict().items():
                 draws = each if name == "share_by_chain" else n_chains * each
                 part /= draws.reshape(-1, *[1] * (part.ndim - 1)).astype(np.float32)
             self.statistics = self.statistics._replace(share=self.statistics.share_by_chain.mean(axis=1))
-        familiarity = self.familiarity.sum(axis=1) / (n_chains * each)
-        everyone = np.arange(len(each))
-        return Prediction(self.by_batch(everyone), familiarity, (n_chains * n_draws).astype(np.int64), self.statistics)
+        return self.counted(self.statistics)
 
 
 def _prediction_key(posterior: Posterior) -> np.uint64:
