@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from enum import Enum
 from pathlib import Path
 from textwrap import fill
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from typer.models import ArgumentInfo
 
@@ -73,7 +72,8 @@ def section(command: Callable[..., Any], group: str = "") -> str:
 def row(name: str, kind: Any, default: Any) -> str:
     """An argument or an option."""
     base, about = get_args(kind)
-    [base] = [one for one in get_args(base) or (base,) if one is not type(None)]
+    if get_origin(base) is not Literal:
+        [base] = [one for one in get_args(base) or (base,) if one is not type(None)]
     if isinstance(about, ArgumentInfo):
         return f"| `{about.metavar}` | {cell(about.help)} | |"
     given = [decl for decl in (about.default, *(about.param_decls or ())) if isinstance(decl, str)]  # as typer reads it
@@ -81,7 +81,7 @@ def row(name: str, kind: Any, default: Any) -> str:
     if default is inspect.Parameter.empty:
         usual = "required"
     else:
-        usual = "" if default is None or default is False or default == "" else plain(default)
+        usual = "" if default is None or default is False or default == "" else str(default)
     return f"| `{called}`{value(base, about)} | {cell(about.help)} | {usual} |"
 
 
@@ -89,14 +89,9 @@ def value(base: Any, about: Any) -> str:
     """What follows the name of an option."""
     if base is bool:
         return ""
-    if isinstance(base, type) and issubclass(base, Enum):
-        return " " + "\\|".join(plain(choice) for choice in base)
+    if get_origin(base) is Literal:
+        return " " + "\\|".join(get_args(base))
     return f" {about.metavar or {str: 'TEXT', int: 'NUMBER', float: 'NUMBER'}[base]}"
-
-
-def plain(value: Any) -> str:
-    """A value as it is typed."""
-    return str(getattr(value, "value", value))
 
 
 def cell(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -10,6 +11,12 @@ from bayespatch.model import HIDDEN, Data, Hyperparameters
 
 Problem = tuple[Data, Hyperparameters]
 NAN = np.nan
+
+
+class GivenDraws(SimpleNamespace):
+    """What predictions read of a posterior."""
+
+    __hash__ = object.__hash__
 
 
 def make_data(x, y, x_parents, y_parents, n_values, n_classes=2, windows=None, own_parent=None) -> Data:

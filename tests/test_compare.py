@@ -10,7 +10,8 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from bayespatch.compare import MORE_IS_BETTER, RepeatedRowsWarning, compare
+from bayespatch.compare import MORE_IS_BETTER, compare
+from bayespatch.duplicates import RepeatedRowsWarning
 
 
 @pytest.fixture(autouse=True)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
+from bayespatch import leave_one_out
 from bayespatch.calibrate import Calibration
 from bayespatch.leave_one_out import cases_left_out, leave_one_out_votes
 from bayespatch.model import HIDDEN, Hyperparameters, Latent, Model, class_votes, log_likelihood_features
@@ -438,7 +439,7 @@ def test_the_most_influential_come_first():
     assert Neighborhood.of(near, rows, 50).rows.shape == (25, 20)
 
 
-def test_leave_one_out_predicts_every_case_without_itself():
+def test_leave_one_out_predicts_every_case_without_itself(monkeypatch):
     posterior = fitted()
     arrays = problem()
     data = check_data(**(arrays | {"x": arrays["x_parents"], "y": arrays["y_parents"]}))
@@ -449,7 +450,8 @@ def test_leave_one_out_predicts_every_case_without_itself():
     alone = predict_cases(posterior, rows_of(past._replace(y=np.full(20, HIDDEN)), [7]), max_passes=1)
     np.testing.assert_array_equal(loo.votes[7], alone.mean_votes()[0])
     assert loo.familiarity[7] == alone.familiarity[0]
-    few, _ = leave_one_out_votes(posterior, past, most=5)
+    monkeypatch.setattr(leave_one_out, "MAX_LEFT_OUT", 5)
+    few, _ = leave_one_out_votes(posterior, past)
     np.testing.assert_array_equal(few.rows, [0, 5, 10, 14, 19])
     np.testing.assert_array_equal(few.votes, loo.votes[few.rows])
     assert (cases_left_out(past)[1].y == HIDDEN).all()

@@ -23,7 +23,7 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 from bayespatch import metrics
-from bayespatch.duplicates import duplicates_text, group_labels
+from bayespatch.duplicates import RepeatedRowsWarning, duplicates_text, group_labels
 from bayespatch.encode.table import DataFrame
 from bayespatch.predict import UnseenValueWarning
 from bayespatch.sampling.diagnostics import MixingWarning
@@ -50,10 +50,6 @@ INNER_FOLDS = 5  # of the cross-validation that tunes a method
 
 
 _UNKNOWN = 1e-6  # smallest probability of a class: bounds the loss for a class that a fold lacks
-
-
-class RepeatedRowsWarning(UserWarning):
-    """Rows of a table repeat others, or nearly do, more often than chance explains."""
 
 
 class Standing(NamedTuple):

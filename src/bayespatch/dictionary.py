@@ -41,7 +41,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from bayespatch.decisions import check_texts
 from bayespatch.types import JSONObject
-from bayespatch.validation import closest
+from bayespatch.validation import remedy
 
 if TYPE_CHECKING:  # importing these takes a second, which completion in a shell would have to wait for
     from bayespatch.encode.table import DataFrame, Series
@@ -149,8 +149,8 @@ class Entry:
             for level, label in self.levels:
                 if plain == label or (plain == level and isinstance(plain, bool) == isinstance(level, bool)):
                     return level
-            near = closest(str(plain), [name for level in self.levels for name in level])
-            meant = f"did you mean {near!r}?" if near else f"pass one of {self._levels_text()}"
+            names = [name for level in self.levels for name in level]
+            meant = remedy(str(plain), names, f"pass one of {self._levels_text()}")
             raise self._refuse(value, f"is not one of its values; {meant}", where)
         if self.kind == "number":
             if isinstance(plain, bool | str):
@@ -392,9 +392,9 @@ class Dictionary:
         part = self.only(known)
         X = X.copy(deep=False)
         X.attrs |= {
-            "labels": part.value_labels(),
+            "labels": {name: entry.labels for name, entry in part.entries.items() if entry.levels},
             "phrases": {name: dict(entry.phrases) for name, entry in part.entries.items() if entry.phrases},
-            "descriptions": part.column_labels(),
+            "descriptions": {name: entry.label for name, entry in part.entries.items() if entry.label},
             "units": {name: entry.unit for name, entry in part.entries.items() if entry.unit},
             "usual": {name: entry.usual for name, entry in part.entries.items() if entry.usual is not None},
         }
@@ -454,14 +454,6 @@ class Dictionary:
     def measured(self) -> dict[str, str]:
         """Numeric columns without levels -> their units, which may be empty."""
         return {name: entry.unit for name, entry in self.entries.items() if entry.kind == "number" and not entry.levels}
-
-    def value_labels(self) -> dict[str, dict[Value, str]]:
-        """Column -> labels of its values, if known."""
-        return {name: entry.labels for name, entry in self.entries.items() if entry.levels}
-
-    def column_labels(self) -> dict[str, str]:
-        """Column -> label, if known."""
-        return {name: entry.label for name, entry in self.entries.items() if entry.label}
 
 
 def _check_column(entry: Entry, column: Series) -> None:
@@ -543,8 +535,7 @@ def _pairs_text(name: str, pairs: Sequence[tuple[Value, str]]) -> str:
 
 
 def _meant(name: str, names: Sequence[str]) -> str:
-    near = closest(name[:100], names)
-    return f"did you mean {near!r}?" if near else f"the columns are {', '.join(map(repr, names))}"
+    return remedy(name[:100], names, f"the columns are {', '.join(map(repr, names))}")
 
 
 def _complaints(entry: Entry) -> list[str]:

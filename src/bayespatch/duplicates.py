@@ -16,6 +16,10 @@ _IQR_OF_NORMAL = 1.349  # in standard deviations
 _MOST_PAIRS = 20  # close pairs per row that are listed one by one
 
 
+class RepeatedRowsWarning(UserWarning):
+    """Rows repeat others, or nearly do, more often than chance explains: visits of one patient, a table twice."""
+
+
 def duplicate_groups(values: ArrayLike, is_number: ArrayLike) -> tuple[NDArray[np.int64], ...]:
     r"""Groups of equal or nearly equal rows, if there are more than chance explains.
 

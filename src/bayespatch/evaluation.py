@@ -14,6 +14,7 @@ from bayespatch import metrics
 from bayespatch.decisions import Decision
 from bayespatch.encode import MISSING_NUMBER, Column
 from bayespatch.metrics import Balance, CalibrationBin, CalibrationLine, Threshold
+from bayespatch.source.frame import plain_text
 from bayespatch.types import AnyArray, JSONObject, TableLike
 from bayespatch.version import __version__
 
@@ -196,22 +197,18 @@ def validate(
 def outcome_codes(model: PatchworkClassifier, y: Sequence[object]) -> NDArray[np.int64]:
     """The index of each outcome among the model's classes; given by value or by label."""
     known: dict[str, int] = {name: m for m, name in enumerate(model.class_names_)}
-    known |= {_text(value): m for m, value in enumerate(model.classes_.tolist())}
+    known |= {plain_text(value): m for m, value in enumerate(model.classes_.tolist())}
     codes = []
     for row, value in enumerate(y):
-        if _text(value) not in known:
+        if plain_text(value) not in known:
             raise ValueError(
                 f"row {row}: outcome {value!r} is not a class of the model; its classes are "
                 f"{', '.join(model.class_names_)}"
             )
-        codes.append(known[_text(value)])
+        codes.append(known[plain_text(value)])
     if not codes:
         raise ValueError("no case has an outcome; pass cases with known outcomes")
     return np.array(codes, dtype=np.int64)
-
-
-def _text(value: object) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _class(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> ClassValidation:

@@ -262,7 +262,7 @@ class _Predictor:
         past, closed = self.model.past, self.closed
         if not len(rows) or not keep.any():
             return np.zeros_like(self.log_weights)
-        windows = [(window, *(past.nested[j] if past.nested else ())) for j, window in enumerate(past.windows.tolist())]
+        windows = past.every_window()
         index = CaseIndex.build(
             *(past.x_parents[keep], past.y_parents[keep], past.n_classes, windows, closed.index.compares_missing),
             weights=None if past.weights is None else past.weights[keep],

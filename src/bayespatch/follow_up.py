@@ -36,7 +36,7 @@ from bayespatch.survival import (
     weighted_quantiles,
 )
 from bayespatch.types import AnyArray, JSONMapping, JSONObject
-from bayespatch.validation import check_choice, closest
+from bayespatch.validation import check_choice, remedy
 
 Array = NDArray[np.float64]
 Kind = Literal["category", "number", "treatment", "time"]
@@ -283,8 +283,7 @@ def columns_of(roles: Sequence[FollowUpRole], names: Sequence[str]) -> list[str]
     wanted = list(dict.fromkeys(name for role in roles for name in (role.name, role.event) if name))
     absent = [name for name in wanted if name not in names]
     if absent:
-        near = closest(absent[0], names)
-        meant = f"did you mean {near!r}?" if near else f"the columns are {listed(list(names))}"
+        meant = remedy(absent[0], names, f"the columns are {listed(list(names))}")
         raise ValueError(f"follow_up names column {absent[0]!r}, which the table does not have; {meant}")
     if len(wanted) == len(names):
         raise ValueError("follow_up names every column; leave at least one to compare")

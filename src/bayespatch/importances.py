@@ -287,4 +287,4 @@ def draw_importances(
         report(MIN_STEPS * warmup + n_per_draw * draws)
     kept = [before[:, MIN_STEPS - 1 :: MIN_STEPS], steps[:, n_per_draw - 1 :: n_per_draw]]
     given = np.concatenate(kept, axis=1)[:, :, :-2]
-    return PredictiveDraws(given, steps, len(density.pairs.y), density.pairs.codes.shape[2])
+    return PredictiveDraws(given, steps)

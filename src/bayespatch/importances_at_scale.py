@@ -166,7 +166,7 @@ class LeaveOneOutBatches:
         engine: str = "cpu",
         case_weight: Array | None = None,
     ) -> None:
-        windows = [(window, *(data.nested[j] if data.nested else ())) for j, window in enumerate(data.windows.tolist())]
+        windows = data.every_window()
         self.data, self.model, self.base, self.class_weight = data, model, base, class_weight
         self.n_threads, self.engine, self.case_weight = n_threads, engine, case_weight
         self.index: CaseIndex | PartitionedIndex

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.model import HIDDEN, Data
-from bayespatch.predict import ERROR, Importances, Prediction, predict_batches
+from bayespatch.predict import Prediction, predict_batches
+from bayespatch.sampling.posterior import Posterior
 from bayespatch.types import Parameters
 
 REPORTED = 256  # cases that are predicted between two reports of progress, at least
@@ -34,7 +35,7 @@ class HeldOut(NamedTuple):
     """
 
     rows: NDArray[np.int64]
-    posterior: Importances
+    posterior: Posterior
 
 
 class LeaveOneOutVotes(NamedTuple):
@@ -56,19 +57,16 @@ class LeaveOneOutVotes(NamedTuple):
 
 
 def leave_one_out_votes(
-    posterior: Importances,
+    posterior: Posterior,
     past: Data,
     *,
     held_out: Sequence[HeldOut] = (),
-    most: int | None = None,
-    error: float = ERROR,
-    max_passes: int = 1,
     n_threads: int = 1,
     engine: str = "cpu",
     scheduler: str | None = None,
     report: Callable[[int], object] = lambda done: None,
 ) -> tuple[LeaveOneOutVotes, NDArray[np.float64]]:
-    """Predict the past cases, or `most` evenly spaced ones, each without itself.
+    """Predict the past cases, or evenly spaced ones of many, each without itself.
 
     Parameters
     ----------
@@ -78,10 +76,8 @@ def leave_one_out_votes(
         The rows of the training table and its parents; `past.own_parent` has the parent that is the row itself.
     held_out : sequence of HeldOut, optional
         Importances learned without each fold of the rows. Votes come from these, familiarity from `posterior`.
-    most : int, optional
-        Maximum number; None: `n_left_out`.
-    error, max_passes, n_threads, engine, scheduler
-        As in `predict_batches`; the error is that of the votes.
+    n_threads, engine, scheduler
+        As in `predict_batches`.
     report : callable
         Called with the number of finished cases.
 
@@ -91,10 +87,8 @@ def leave_one_out_votes(
     array of shape (R, C, B, M)
         Their votes in each batch of each chain.
     """
-    chosen, hidden = cases_left_out(past, most)
-    settings: Parameters = dict(
-        error=error, max_passes=max_passes, n_threads=n_threads, engine=engine, scheduler=scheduler
-    )
+    chosen, hidden = cases_left_out(past)
+    settings: Parameters = dict(max_passes=1, n_threads=n_threads, engine=engine, scheduler=scheduler)
     # Workers get all cases at once and split them.
     parts, size = [], max(REPORTED, -(-len(chosen) // 20)) if scheduler is None else max(1, len(chosen))
     for first in range(0, len(chosen), size):
@@ -110,8 +104,8 @@ def leave_one_out_votes(
 
 
 def by_fold(
-    posterior: Importances, held_out: Sequence[HeldOut], chosen: NDArray[np.int64]
-) -> Iterator[tuple[NDArray[np.int64], Importances]]:
+    posterior: Posterior, held_out: Sequence[HeldOut], chosen: NDArray[np.int64]
+) -> Iterator[tuple[NDArray[np.int64], Posterior]]:
     """Positions among the chosen rows, and the importances that predict them: `posterior` without folds."""
     if not held_out:
         yield np.arange(len(chosen)), posterior
@@ -142,11 +136,9 @@ def n_left_out(y: NDArray[np.int64]) -> int:
     return min(len(y), wanted, MAX_LEFT_OUT)
 
 
-def cases_left_out(past: Data, most: int | None = None) -> tuple[NDArray[np.int64], Data]:
-    """The past cases to predict from the others, at most this number, evenly spaced; and the same with hidden "
-    "classes.
-    """
+def cases_left_out(past: Data) -> tuple[NDArray[np.int64], Data]:
+    """The past cases to predict from the others, evenly spaced (`n_left_out`); and the same with hidden classes."""
     n = len(past.x)
-    chosen = np.linspace(0, n - 1, n_left_out(past.y) if most is None else min(n, most)).round().astype(np.int64)
+    chosen = np.linspace(0, n - 1, n_left_out(past.y)).round().astype(np.int64)
     hidden = np.full(len(chosen), HIDDEN)
     return chosen, past._replace(x=past.x[chosen], y=hidden, own_parent=past.own_parent[chosen])

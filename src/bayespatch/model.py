@@ -219,6 +219,11 @@ class Data(NamedTuple):
     elsewhere: PastElsewhere | None = None
     rows_of_parents: NDArray[np.int64] | None = None  # (S,)  their rows elsewhere; `own_parent` then has such rows, too
 
+    def every_window(self) -> list[tuple[float, ...]]:
+        """The window of each feature and its further ones, P."""
+        nested = self.nested or ((),) * len(self.windows)
+        return [(window, *more) for window, more in zip(self.windows.tolist(), nested, strict=True)]
+
     def weight_by_class(self) -> NDArray[np.float64]:
         """Sum of the weights of the past cases of each class that vote, (M,)."""
         if self.elsewhere is not None:

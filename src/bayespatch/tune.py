@@ -127,7 +127,6 @@ def tune(
     class_weight: NDArray[np.float64] | None = None,
     report: Callable[[int], object] = lambda done: None,
     log_prior: Mapping[str, float] | None = None,
-    given: Hyperparameters | None = None,
     n_threads: int = 1,
 ) -> tuple[Tuning, LeaveOneOut, Shape]:
     """Choose a coding by its evidence.
@@ -146,8 +145,6 @@ def tune(
         Called with the number of finished codings.
     log_prior : dict of floats, optional
         Log prior odds of codings; 0 by default.
-    given : Hyperparameters, optional
-        The constants, if not those of `constants`.
     n_threads : int
         Number of codings tried in parallel; the result does not depend on it.
 
@@ -172,7 +169,7 @@ def tune(
     trials, found, odds = [], {}, {}
 
     def tried(data: Data) -> tuple[Hyperparameters, LeaveOneOut, Shape]:
-        hyper = constants(data, base) if given is None else given
+        hyper = constants(data, base)
         density = LeaveOneOut(data, replace(model, hyper=hyper), base, class_weight)
         return hyper, density, density.shape()
 

@@ -56,6 +56,18 @@ def closest(name: str, names: Iterable[object]) -> str | None:
     return folded[near[0]] if near else None
 
 
+def remedy(name: str, names: Iterable[object], otherwise: str) -> str:
+    """The end of a message about an unknown name: the likely intended name, or other advice.
+
+    Examples
+    --------
+    >>> remedy("smokr", ["smoker", "age"], "the columns are 'smoker', 'age'")
+    "did you mean 'smoker'?"
+    """
+    near = closest(name, names)
+    return f"did you mean {near!r}?" if near else otherwise
+
+
 def check_count(name: str, value: object, at_least: int, at_most: int | None = None) -> int:
     """An integer argument between `at_least` and `at_most`."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):

@@ -7,13 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from sqlalchemy import text
+from sqlalchemy import select, text
 
 from bayespatch import Hyperparameters, PatchworkClassifier
 from bayespatch.casebase import CaseBase
 from bayespatch.casebase.refit import learn
-from bayespatch.casebase.replay import past_cases_at
 from bayespatch.casebase.retained import with_cases
+from bayespatch.casebase.tables import audit, cases
 from bayespatch.predict import ClosedForm
 from tests.casebase.clinic import BY, QUICK, outcome, patient
 from tests.casebase.invariants import check
@@ -111,6 +111,14 @@ def test_a_forgotten_retained_case_votes_no_more(base):
     assert probabilities(base, NOVEL) == before
     assert f'"id": "{case}"' not in str(base.consultation(seen.id, by=BY)[0].explanation).replace("'", '"')
     check(base)
+
+
+def past_cases_at(connection, number):
+    """The past cases as of an audit row: those retained before it, minus those forgotten before it."""
+    retained = connection.execute(select(cases.c.id).where(cases.c.retained < number).order_by(cases.c.id))
+    gone = connection.execute(select(audit.c.case_id).where(audit.c.action == "forget", audit.c.number < number))
+    forgotten = set(gone.scalars())
+    return [case for case in retained.scalars() if case not in forgotten]
 
 
 def test_which_past_cases_were_known_is_told_from_the_database(base):

@@ -5,7 +5,6 @@ around them are simulated."""
 import sys
 import threading
 import zlib
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,7 +22,7 @@ from bayespatch.predict import predict_cases
 from tests.cuda.update_at_hand import update
 from tests.enumeration import enumerate_posterior
 from tests.montecarlo import batch_means
-from tests.problems import PROBLEMS, random_data
+from tests.problems import PROBLEMS, GivenDraws, random_data
 
 assert config.ENABLE_CUDASIM, "run through tests.simulator"
 sys.setswitchinterval(1e-5)  # the simulator waits for its threads by asking them again and again
@@ -95,7 +94,7 @@ def check_predictions(kind, n_features):
     q, q_tilde = rng.random((2, 3, n_features)), rng.random((2, 3, 5, n_features))
     model = Model(kind, "exact", Hyperparameters(alpha=0.5, lam0=20.0))
     drawn = dict(q=q, q_tilde=q_tilde, log_weights=None, compares_missing=None)
-    posterior = SimpleNamespace(model=model, seed=1, n_chains=2, n_draws=3, **drawn)
+    posterior = GivenDraws(model=model, seed=1, n_chains=2, n_draws=3, **drawn)
     here, there = (
         predict_cases(posterior, data, detail=True, engine=engine, max_passes=1) for engine in ("cpu", "cuda")
     )

@@ -12,7 +12,7 @@ from bayespatch.model import KINDS, Model
 from bayespatch.sampling.posterior import PredictiveDraws, SamplingSettings
 from bayespatch.sampling.sampler import run_chains
 from tests.engine import contract
-from tests.engine.contract import CHAINS, DATA, GIVEN, N, P, S
+from tests.engine.contract import CHAINS, DATA, GIVEN, P
 
 
 @pytest.mark.parametrize("check", CHAINS)
@@ -30,7 +30,7 @@ def test_given_importances(kind, check):
 
 def test_the_papers_engine_refuses_given_importances():
     settings = SamplingSettings("paper", 1, 2, 0, 1, 0, True, False, "error")
-    given = PredictiveDraws(np.full((1, 2, P), 0.5), 1, N, S)
+    given = PredictiveDraws(np.full((1, 2, P), 0.5), 1)
     with pytest.raises(ValueError, match="engine='paper' samples the importances and cannot take them"):
         run_chains(DATA, Model(), settings, predictive=given)
 

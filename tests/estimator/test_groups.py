@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression
 import bayespatch
 from bayespatch import PatchworkClassifier, PatchworkRegressor, metrics
 from bayespatch.casebase.without import without_case
-from bayespatch.estimator.learning import RepeatedRowsWarning
+from bayespatch.duplicates import RepeatedRowsWarning
 
 SMALL = dict(chains=2, draws=24, warmup=5, random_state=0)
 N_PATIENTS, N_VISITS = 120, 4

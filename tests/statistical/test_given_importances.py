@@ -5,7 +5,6 @@ exceeds them is looked at again in chains four times as long.
 """
 
 import zlib
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ from bayespatch.predict import predict_cases
 from bayespatch.predict.sampled import N_BATCHES
 from tests.enumeration import enumerate_posterior, enumerate_votes
 from tests.montecarlo import TOLERANCE, batch_means
-from tests.problems import PROBLEMS, unsupervised
+from tests.problems import PROBLEMS, GivenDraws, unsupervised
 
 GIVEN = ["binary", "many_values", "exclude_self", "windows", "missing", "hidden_label"]
 VOTED = ["binary", "many_values", "windows", "missing", "hidden_label", "crowd", "one_parent"]
@@ -71,7 +70,7 @@ def test_the_sweep_given_q_has_the_exact_conditional_posterior(kind, likelihood,
 def fixed(data, model, q_tilde, n_draws, seed):
     """A posterior that knows q-tilde: every draw is the same."""
     q = q_tilde.mean(axis=0)
-    return SimpleNamespace(
+    return GivenDraws(
         log_weights=None,
         compares_missing=None,
         model=model,

@@ -16,7 +16,7 @@ import hmac
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import Connection, Executable, insert, select, update
 
@@ -98,9 +98,19 @@ class Transaction:
         self.execute(update(chain).where(chain.c.id == 1).values(number=self._number, hash=self._hash))
 
 
-def now() -> str:
-    """The time, in UTC."""
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def now(later: timedelta = timedelta(0)) -> str:
+    """The time, or one that is later, as it is stored."""
+    return time_text(datetime.now(UTC) + later)
+
+
+def ago(period: timedelta) -> str:
+    """A time in the past, as it is stored."""
+    return now(-period)
+
+
+def time_text(moment: datetime) -> str:
+    """A time as it is stored: texts sort like times."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def check_by(by: object) -> str:

@@ -64,13 +64,9 @@ def restore(source: str | os.PathLike[str], database: Database, by: str) -> None
                     raise CaseBaseError(f"{database.name}: is not empty; restore a backup into a new case base")
         database.open()
         with other.reading() as old, database.writing(by) as transaction:
-            for table in (chain, settings):
-                transaction.execute(delete(table))
             _copy(old, transaction.connection)
             head = transaction.execute(select(chain.c.number, chain.c.hash)).one()
             transaction.continue_from(head.number, head.hash)
-            transaction.execute(delete(settings).where(settings.c.key == "erase"))
-            index_columns(transaction.connection)
             transaction.record("restore", rows=head.number)
     finally:
         other.close()
@@ -97,11 +93,7 @@ def _copy_out(database: Database, target: Path) -> None:
     try:
         copy.open()
         with database.reading() as old, copy.unaudited() as new:
-            for table in (chain, settings):
-                new.execute(delete(table))
             _copy(old, new)
-            new.execute(delete(settings).where(settings.c.key == "erase"))
-            index_columns(new)
         with copy.outside() as connection:
             connection.execute(text("PRAGMA journal_mode = DELETE"))  # all of it in the one file
     finally:
@@ -109,8 +101,12 @@ def _copy_out(database: Database, target: Path) -> None:
 
 
 def _copy(old: Connection, new: Connection) -> None:
-    """Copy all rows of all tables, each table after those that it refers to."""
+    """Replace all rows of a new case base, each table after those that it refers to."""
+    for table in (chain, settings):
+        new.execute(delete(table))
     for table in metadata.sorted_tables:
         rows = old.execute(select(table).execution_options(yield_per=_BATCH))
         for part in rows.partitions(_BATCH):
             new.execute(insert(table), [dict(row._mapping) for row in part])
+    new.execute(delete(settings).where(settings.c.key == "erase"))
+    index_columns(new)

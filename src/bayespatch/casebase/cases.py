@@ -282,19 +282,21 @@ def check_external_id(external_id: object) -> str | None:
     """A valid external id, or None."""
     if external_id is None:
         return None
-    name = str(external_id)
-    if not name.strip() or len(name) > 200 or not name.isprintable():
-        raise CaseBaseError(f"external id {name[:40]!r} is empty, too long, or not printable; correct it")
-    return name
+    return _checked_name("external id", external_id)
 
 
 def check_patient(patient: object, where: str = "") -> str | None:
     """A valid name of a patient, or None."""
     if patient is None:
         return None
-    name = str(patient)
+    return _checked_name(f"{where}patient", patient)
+
+
+def _checked_name(what: str, given: object) -> str:
+    """An identifier as a text."""
+    name = str(given)
     if not name.strip() or len(name) > 200 or not name.isprintable():
-        raise CaseBaseError(f"{where}patient {name[:40]!r} is empty, too long, or not printable; correct it")
+        raise CaseBaseError(f"{what} {name[:40]!r} is empty, too long, or not printable; correct it")
     return name
 
 

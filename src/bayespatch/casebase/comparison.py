@@ -80,6 +80,14 @@ def metrics(new: LeaveOneOut, old: LeaveOneOut | None) -> JSONObject:
     return result
 
 
+def without_change(metrics: JSONObject | None, case_id: int) -> JSONObject | None:
+    """A comparison of two models without a forgotten case."""
+    if metrics is None or metrics.get("both") is None:
+        return metrics
+    changes = [one for one in metrics["both"]["changes"] if one["case"] != case_id]
+    return {**metrics, "both": {**metrics["both"], "changes": changes}}
+
+
 def _chosen(results: LeaveOneOut, rows: list[int]) -> LeaveOneOut:
     return LeaveOneOut(
         tuple(results.case_ids[i] for i in rows), results.probabilities[rows], results.outcomes[rows], results.classes

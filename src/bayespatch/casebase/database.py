@@ -117,11 +117,7 @@ class Database:
     def writing(self, by: str) -> Iterator[Transaction]:
         """A transaction that changes the base, one at a time, with its audit rows."""
         check_by(by)
-        with (
-            self._errors(),
-            self.engine.connect().execution_options(writes=True) as connection,
-            connection.begin(),
-        ):
+        with self.unaudited() as connection:
             end = select(chain.c.number, chain.c.hash).where(chain.c.id == 1)
             head = connection.execute(end if self.is_sqlite else end.with_for_update()).one()
             transaction = Transaction(connection, by, head.number, head.hash, self.key)
@@ -273,11 +269,7 @@ class Database:
         config = Config()
         config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
         versions = [script.revision for script in ScriptDirectory.from_config(config).walk_revisions()]
-        with (
-            self._errors(),
-            self.engine.connect().execution_options(writes=True) as connection,
-            connection.begin(),
-        ):
+        with self.unaudited() as connection:
             if not self.is_sqlite:
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({_UPGRADING})"))
             there = "alembic_version" in inspect(connection).get_table_names()

@@ -15,6 +15,7 @@ from sqlalchemy import delete, func, insert, select, update
 from bayespatch.casebase import cases as case_rows
 from bayespatch.casebase import follow_up, models
 from bayespatch.casebase.audit import Transaction
+from bayespatch.casebase.comparison import without_change
 from bayespatch.casebase.database import Database
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.refit import drop_checkpoints, public_levels
@@ -119,7 +120,7 @@ def forget_in(transaction: Transaction, case: int | str, reason: str, database: 
             _remove(transaction, model.version)
             continue
         sha256 = hashes[model.version] = models.write_parts(transaction, model.version, clf, database.folder)
-        new = {"sha256": sha256, "n_cases": model.n_cases - 1, "metrics": _without_change(model.metrics, row.id)}
+        new = {"sha256": sha256, "n_cases": model.n_cases - 1, "metrics": without_change(model.metrics, row.id)}
         transaction.execute(update(model_rows).where(model_rows.c.version == model.version).values(**new))
         models.mark_forgotten(transaction, model.version, 1)
     transaction.execute(delete(training).where(training.c.case_id == row.id))
@@ -137,14 +138,6 @@ def _remove(transaction: Transaction, version: int) -> None:
     transaction.execute(delete(training).where(training.c.version == version))
     gone = {"state": models.REMOVED, "sha256": None, "metrics": None, "n_cases": 0}
     transaction.execute(update(model_rows).where(model_rows.c.version == version).values(**gone))
-
-
-def _without_change(metrics: JSONObject | None, case_id: int) -> JSONObject | None:
-    """The comparison of a version without the case."""
-    if metrics is None or metrics.get("both") is None:
-        return metrics
-    changes = [one for one in metrics["both"]["changes"] if one["case"] != case_id]
-    return {**metrics, "both": {**metrics["both"], "changes": changes}}
 
 
 def _redact_others(transaction: Transaction, case_id: int, retained: int) -> int:

@@ -14,10 +14,10 @@ from typing import NamedTuple
 from sqlalchemy import delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
-from bayespatch.casebase.audit import Transaction, check_by, now
+from bayespatch.casebase.audit import Transaction, ago, check_by, now
 from bayespatch.casebase.database import Database
 from bayespatch.casebase.errors import CaseBaseError, ConflictError
-from bayespatch.casebase.people import SYSTEM, ago, begin_session, check_role, end_access, find_person, hash_of
+from bayespatch.casebase.people import SYSTEM, begin_session, check_role, end_access, find_person, hash_of
 from bayespatch.casebase.repeats import KEPT
 from bayespatch.casebase.replay import identity_digest
 from bayespatch.casebase.tables import identities, invitations, repeats, sign_ins, users

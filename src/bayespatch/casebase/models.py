@@ -231,7 +231,7 @@ def offer(
     case_ids: list[int],
     known_at: int,
     based_on: int | None,
-    metrics: JSONObject,
+    metrics: JSONObject | None,
     folder: Path,
 ) -> ModelVersion:
     """Store a fitted model as the next version; it is not used until someone promotes it."""

@@ -19,7 +19,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -29,6 +29,7 @@ from scipy.stats import CensoredData, chi2_contingency, logrank
 from sqlalchemy import Connection, func, select
 
 from bayespatch.casebase import models
+from bayespatch.casebase.audit import time_text
 from bayespatch.casebase.cases import WITHDRAWN, Definition
 from bayespatch.casebase.errors import CaseBaseError, UnavailableError
 from bayespatch.casebase.tables import Row, cases, consultations, training
@@ -284,12 +285,9 @@ def judged(
     values = [*(one.p for one in population), *(one.p for one in calibration), lag.p]
     made = [p for p in values if p is not None]
     level = LEVEL / max(1, len(made))
-    shifts = tuple(
-        ColumnShift(one.column, one.index, one.p, _is_below(one.p, level) and (one.index or 0.0) >= MODERATE)
-        for one in population
-    )
-    balances = tuple(ClassBalance(**{**vars(one), "alarm": _is_below(one.p, level)}) for one in calibration)
-    return shifts, balances, OutcomeLag(**{**vars(lag), "alarm": _is_below(lag.p, level)})
+    shifts = tuple(replace(one, alarm=_is_below(one.p, level) and (one.index or 0.0) >= MODERATE) for one in population)
+    balances = tuple(replace(one, alarm=_is_below(one.p, level)) for one in calibration)
+    return shifts, balances, replace(lag, alarm=_is_below(lag.p, level))
 
 
 def _is_below(p: float | None, level: float) -> bool:
@@ -328,7 +326,7 @@ def monitor(connection: Connection, definition: Definition, days: int = DAYS) ->
     if model is None:
         raise UnavailableError("there is no active model to monitor; refit on the past cases, and promote the result")
     now = datetime.now(UTC)
-    since = _text(now - timedelta(days=days))
+    since = time_text(now - timedelta(days=days))
     recent = _recent_values(connection, since)
     reference = _reference_values(connection, model.version, set(recent))
     population = []
@@ -340,11 +338,7 @@ def monitor(connection: Connection, definition: Definition, days: int = DAYS) ->
     lag = _lag(connection, now, days)
     shifts, balances, lag = judged(population, calibration, lag)
     texts = alarms(shifts, balances, lag)
-    return Monitoring(_text(now), days, model.version, len(recent), shifts, balances, lag, texts)
-
-
-def _text(moment: datetime) -> str:
-    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    return Monitoring(time_text(now), days, model.version, len(recent), shifts, balances, lag, texts)
 
 
 def _recent_values(connection: Connection, since: str) -> dict[int, Mapping[str, Value]]:
@@ -392,7 +386,7 @@ def _calibration(connection: Connection, definition: Definition, since: str, n_l
 
 def _lag(connection: Connection, now: datetime, days: int) -> OutcomeLag:
     """How long outcomes take, of cases in the window and of those in the year before."""
-    since, earliest = _text(now - timedelta(days=days)), _text(now - timedelta(days=days + BEFORE))
+    since, earliest = time_text(now - timedelta(days=days)), time_text(now - timedelta(days=days + BEFORE))
     first = func.min(consultations.c.at).label("first")
     query = (
         select(first, cases.c.outcome_at)

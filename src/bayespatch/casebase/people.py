@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, func, insert, select, update
 
-from bayespatch.casebase.audit import LogEntry, Transaction, check_by, now
+from bayespatch.casebase.audit import LogEntry, Transaction, ago, check_by, now
 from bayespatch.casebase.database import Database
 from bayespatch.casebase.errors import CaseBaseError, ConflictError, NotFoundError
 from bayespatch.casebase.replay import digest
@@ -127,7 +127,7 @@ class People:
             if transaction.execute(linked).first() is not None:  # they would not notice that a password was set
                 raise ConflictError(f"{name!r} uses single sign-on; unlink it first")
             transaction.execute(delete(invitations).where(invitations.c.user == name))
-            row = {"hash": hash_of(secret), "user": name, "role": role, "made_at": now(), "expires_at": _in(LINK)}
+            row = {"hash": hash_of(secret), "user": name, "role": role, "made_at": now(), "expires_at": now(LINK)}
             transaction.execute(insert(invitations).values(**row))
             transaction.record("invite", person=name, role=role, known=there is not None, id=hash_of(secret)[:16])
         return secret
@@ -366,7 +366,7 @@ class People:
             if not person.may(scope):
                 raise CaseBaseError(f"a {person.role} cannot have a token with the rights of a {scope}")
             row = {"hash": hash_of(secret), "user": name, "label": label, "scope": scope, "made_at": now()}
-            transaction.execute(insert(tokens).values(**row, expires_at=_in(timedelta(days=days))))
+            transaction.execute(insert(tokens).values(**row, expires_at=now(timedelta(days=days))))
             transaction.record("token", person=name, label=label, scope=scope, days=days, id=hash_of(secret)[:16])
         return secret
 
@@ -455,12 +455,3 @@ def check_role(role: str) -> None:
 def hash_of(secret: str) -> str:
     """The stored hash of a long random secret."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def _in(time: timedelta) -> str:
-    return (datetime.now(UTC) + time).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-
-
-def ago(time: timedelta) -> str:
-    """A time in the past, in stored form."""
-    return _in(-time)

@@ -13,7 +13,7 @@ import json
 import math
 import warnings
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,7 @@ from sqlalchemy import Connection, func, select
 
 from bayespatch.casebase import cases as case_rows
 from bayespatch.casebase import models
+from bayespatch.casebase.audit import ago
 from bayespatch.casebase.cases import Definition
 from bayespatch.casebase.comparison import leave_one_out
 from bayespatch.casebase.database import Database
@@ -94,7 +95,7 @@ def check_reason(reason: object) -> str:
 
 def recent_outcomes(connection: Connection) -> list[Row]:
     """The last consultation of each case whose outcome became known recently, newest outcome first."""
-    since = (datetime.now(UTC) - timedelta(days=DAYS)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    since = ago(timedelta(days=DAYS))
     last = select(func.max(consultations.c.id)).group_by(consultations.c.case_id)
     query = (
         select(consultations.c.case_id, consultations.c["values"], cases.c.outcome, cases.c.patient)

@@ -28,7 +28,7 @@ from bayespatch.casebase import cases as case_rows
 from bayespatch.casebase import follow_up, models
 from bayespatch.casebase.audit import check_by
 from bayespatch.casebase.cases import Definition
-from bayespatch.casebase.comparison import leave_one_out, metrics
+from bayespatch.casebase.comparison import leave_one_out, metrics, without_change
 from bayespatch.casebase.database import Database, json_text
 from bayespatch.casebase.errors import CaseBaseError, ConflictError
 from bayespatch.casebase.tables import cases, chain
@@ -40,7 +40,7 @@ from bayespatch.estimator import PatchworkClassifier
 from bayespatch.follow_up import KindOf
 from bayespatch.model import Hyperparameters
 from bayespatch.source.frame import frame_of
-from bayespatch.types import Parameters
+from bayespatch.types import JSONObject, Parameters
 
 
 class Snapshot(NamedTuple):
@@ -164,16 +164,14 @@ def _learn(database: Database, by: str, parameters: Mapping[str, object]) -> mod
         except ValueError as error:
             raise CaseBaseError(str(error)) from error
     clf.set_params(checkpoint=None, warm_start=False)
-    comparison = metrics(leave_one_out(clf.fitted_), old)
+    comparison: JSONObject | None = metrics(leave_one_out(clf.fitted_), old)
     with database.writing(by) as transaction:
         # Cases that were forgotten during the fit are removed before anything is stored.
         left = {row.id for row in transaction.execute(select(cases.c.id).where(cases.c.state == case_rows.PAST))}
         gone = [case for case in start.case_ids if case not in left]
         for case in gone:
             clf = without_case(clf, models.ids_of(clf).index(str(case)), public_levels(start.definition))
-            comparison = json.loads(json.dumps(comparison))
-            if comparison["both"] is not None:
-                comparison["both"]["changes"] = [one for one in comparison["both"]["changes"] if one["case"] != case]
+            comparison = without_change(comparison, case)
         case_ids = [case for case in start.case_ids if case in left]
         model = models.offer(transaction, clf, case_ids, start.known_at, start.version, comparison, database.folder)
         if gone:

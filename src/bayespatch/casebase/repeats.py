@@ -10,12 +10,12 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import NamedTuple
 
 from sqlalchemy import Connection, delete, insert, select
 
-from bayespatch.casebase.audit import Transaction
+from bayespatch.casebase.audit import Transaction, ago
 from bayespatch.casebase.errors import CaseBaseError, ConflictError
 from bayespatch.casebase.tables import repeats
 
@@ -57,7 +57,6 @@ def earlier(connection: Connection, once: Once) -> int | None:
 
 def keep(transaction: Transaction, once: Once, result: int) -> None:
     """Store the result in the transaction that produces it, and delete old ones."""
-    oldest = (datetime.now(UTC) - KEPT).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    transaction.execute(delete(repeats).where(repeats.c.at < oldest))
+    transaction.execute(delete(repeats).where(repeats.c.at < ago(KEPT)))
     row = {"hash": once.hash, "request": once.content, "result": result, "at": transaction.at}
     transaction.execute(insert(repeats).values(**row))

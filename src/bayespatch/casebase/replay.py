@@ -134,26 +134,6 @@ def problems(connection: Connection) -> list[str]:
     return wrong or list(_consultations(connection, log))
 
 
-def past_cases_at(connection: Connection, number: int) -> list[int]:
-    """The past cases as of an audit row, such as a consultation's: those retained before it, minus those forgotten
-    before it.
-
-    Examples
-    --------
-    >>> from bayespatch import CaseBase
-    >>> with CaseBase.demo() as base:
-    ...     seen = base.consult({"age": 58, "pain": "rest"}, by="Dr. Roe")
-    ...     _ = base.outcome(seen.case_id, "sick", by="registry"), base.retain(by="registry")
-    ...     with base._database.reading() as connection:
-    ...         len(past_cases_at(connection, seen.id)), len(past_cases_at(connection, seen.id + 3))
-    (24, 25)
-    """
-    retained = select(cases.c.id).where(cases.c.retained < number).order_by(cases.c.id)
-    gone = select(audit.c.case_id).where(audit.c.action == "forget", audit.c.number < number)
-    forgotten = set(connection.execute(gone).scalars())
-    return [case for case in connection.execute(retained).scalars() if case not in forgotten]
-
-
 def _consultations(connection: Connection, log: _Log) -> Iterator[str]:
     """Consultations with another number of past cases than the log."""
     retained = dict(connection.execute(select(cases.c.id, cases.c.retained).where(cases.c.retained.is_not(None))).all())

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from sqlalchemy import delete, func, select
 
-from bayespatch.casebase.audit import LogEntry, Transaction, now, row_hash
+from bayespatch.casebase.audit import LogEntry, Transaction, ago, now, row_hash
 from bayespatch.casebase.cases import OPEN, PAST, WITHDRAWN
 from bayespatch.casebase.database import Database
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.forget import finish, forget_in, pending
 from bayespatch.casebase.identities import UNDER_WAY
-from bayespatch.casebase.people import ABSOLUTE, IDLE, ago, disable_in, end_access, find_person
+from bayespatch.casebase.people import ABSOLUTE, IDLE, disable_in, end_access, find_person
 from bayespatch.casebase.refit import drop_checkpoints
 from bayespatch.casebase.repeats import KEPT
 from bayespatch.casebase.tables import (

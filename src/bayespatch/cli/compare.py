@@ -9,7 +9,7 @@ from bayespatch.cli.app import usage_error
 from bayespatch.cli.estimators import estimator_settings, new_estimator
 from bayespatch.cli.options import Cost, Folds, Json, Threshold
 from bayespatch.cli.shared import taking
-from bayespatch.cli.tables import TableOptions, read_training, table_options
+from bayespatch.cli.tables import TableOptions, read_training
 from bayespatch.cli.terminal import counting, say, show, table_text
 from bayespatch.decisions import read_decision
 from bayespatch.types import JSONObject, Parameters
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from bayespatch.encode.table import Series
 
 
-@taking(read_options=table_options, settings=estimator_settings)
+@taking(read_options=TableOptions, settings=estimator_settings)
 def compare(
     read_options: Callable[[], TableOptions],
     settings: Callable[[], JSONObject],
@@ -47,7 +47,7 @@ def compare(
     learned = read_training(options)
     table, coded = learned.table, learned.categorical
     at = None
-    if not options.regression:
+    if not options.is_number:
         at = _threshold(table.y, threshold, cost)
         counts = table.y.value_counts()
         few = [f"{label} ({n})" for label, n in counts.items() if n < folds]
@@ -57,12 +57,12 @@ def compare(
                 f"in some folds no method has such a class in its training data"
             )
     with counting("patchwork") as tell:
-        estimator = new_estimator(options.regression, coded, **given)
-        how: Parameters = {"regression": options.regression, "folds": folds, "seed": given["random_state"]}
+        estimator = new_estimator(options.is_number, coded, **given)
+        how: Parameters = {"regression": options.is_number, "folds": folds, "seed": given["random_state"]}
         how |= {"groups": table.groups, "threshold": at, "tell": tell}
         found = cross_validate(learned.features, table.y, estimator, **how)
     methods = [{"method": one.method, "scores": one.summary(), "seconds": one.seconds} for one in found]
-    shown = {"target": options.target, "folds": folds, "group": options.group, "methods": methods}
+    shown = {"target": options.outcome, "folds": folds, "group": options.group, "methods": methods}
     show(shown, json, _standings(found, folds, at, table.y.nunique()))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from bayespatch.cli.estimators import fitted, new_estimator
 from bayespatch.cli.files import check_new, write
-from bayespatch.cli.options import Draws, FolderOut, Force, Hyper, HyperRule, Json, Patient, Seed, Top, Warmup
+from bayespatch.cli.options import Draws, FolderOut, Force, HyperRule, Json, Patient, Seed, Top, Warmup
 from bayespatch.cli.terminal import say, show, width, working
 
 
@@ -14,7 +14,7 @@ def demo(
     patient: Patient = 20,
     out: FolderOut = Path("bayespatch-demo"),
     top: Top = 5,
-    hyper: HyperRule = Hyper.auto,
+    hyper: HyperRule = "auto",
     draws: Draws = 250,
     warmup: Warmup = 250,
     seed: Seed = 0,

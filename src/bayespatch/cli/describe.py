@@ -16,6 +16,7 @@ from bayespatch.duplicates import duplicates_text
 from bayespatch.source import read
 from bayespatch.source.columns import Found, notice, repeated_rows
 from bayespatch.source.dates import dates_of, holds_dates
+from bayespatch.source.frame import plain_text
 from bayespatch.source.lab_values import LabValueWarning
 from bayespatch.source.roles import check_column
 from bayespatch.types import JSONObject
@@ -93,7 +94,7 @@ def _column(column: Series) -> JSONObject:
             if about["kind"] != "number"
             else (known.value_counts().sort_index())
         )
-        about["levels"] = {_plain(value): int(n) for value, n in counted.items()}
+        about["levels"] = {plain_text(value): int(n) for value, n in counted.items()}
     return about
 
 
@@ -116,10 +117,6 @@ def _kind(column: Series) -> str:
     return "boolean" if values == {bool} else "text"
 
 
-def _plain(value: object) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
 def _remarks(frame: DataFrame, target: str | None, columns: list[JSONObject]) -> list[str]:
     """What a person would want to know before fitting."""
     remarks = []
@@ -137,7 +134,7 @@ def _remarks(frame: DataFrame, target: str | None, columns: list[JSONObject]) ->
         known = y.notna()
         found: Found | None = notice(frame.loc[known, plain], y[known])
         rare = y.value_counts()
-        few = [f"{_plain(value)} ({n})" for value, n in rare.items() if n < 3]
+        few = [f"{plain_text(value)} ({n})" for value, n in rare.items() if n < 3]
         if few and len(rare) <= 100 and 2 * len(rare) <= int(known.sum()):
             remarks.append(f"classes with one or two cases: {', '.join(few[:8])}{' and more' if len(few) > 8 else ''}")
     else:

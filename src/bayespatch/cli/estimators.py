@@ -14,17 +14,13 @@ from bayespatch.cli.options import (
     Hyper,
     HyperRule,
     Jobs,
-    Missing,
     MissingRule,
-    Model,
     ModelOption,
     NParents,
     ParentsRule,
-    ParentsWay,
     Scheduler,
     Seed,
     VotesRule,
-    VotingWay,
     Warmup,
 )
 from bayespatch.cli.terminal import say
@@ -34,6 +30,7 @@ if TYPE_CHECKING:
     from bayespatch.encode.table import DataFrame, Series
     from bayespatch.estimator import PatchworkClassifier, PatchworkRegressor, PatchworkSurvival
     from bayespatch.follow_up import FollowUpColumns
+    from bayespatch.model import Hyperparameters
 
 Estimator: TypeAlias = "PatchworkClassifier | PatchworkRegressor | PatchworkSurvival"
 E = TypeVar("E", bound="Estimator")
@@ -41,12 +38,12 @@ E = TypeVar("E", bound="Estimator")
 
 def estimator_settings(
     categorical: Categorical = None,
-    missing: MissingRule = Missing.auto,
-    model: ModelOption = Model.I,
-    parents: ParentsRule = ParentsWay.auto,
+    missing: MissingRule = "auto",
+    model: ModelOption = "I",
+    parents: ParentsRule = "auto",
     n_parents: NParents = None,
-    hyper: HyperRule = Hyper.auto,
-    votes: VotesRule = VotingWay.auto,
+    hyper: HyperRule = "auto",
+    votes: VotesRule = "auto",
     engine: Engine = "auto",
     scheduler: Scheduler = None,
     chains: Chains = 4,
@@ -58,12 +55,12 @@ def estimator_settings(
     """The options, under the names of the estimators' parameters."""
     return {
         "categorical": tuple(categorical or ()),
-        "missing": missing.value,
-        "model": model.value,
-        "parents": parents.value,
+        "missing": missing,
+        "model": model,
+        "parents": parents,
         "n_parents": int(n_parents) if n_parents is not None and n_parents >= 1 else n_parents,
         "hyper": hyper,
-        "votes": votes.value,
+        "votes": votes,
         "engine": engine,
         "scheduler": scheduler,
         "chains": chains,
@@ -79,30 +76,30 @@ def new_estimator(
 ) -> PatchworkClassifier | PatchworkRegressor:
     """An unfitted estimator; `coded` are further columns of numeric category codes."""
     from bayespatch.estimator import PatchworkClassifier, PatchworkRegressor
-    from bayespatch.model import Hyperparameters
 
-    constants: dict[Hyper, str | Hyperparameters] = {
-        Hyper.auto: "auto",
-        Hyper.default: Hyperparameters(),
-        Hyper.paper: Hyperparameters.paper(),
-    }
     return (PatchworkRegressor if regression else PatchworkClassifier)(
-        hyper=constants[hyper], categorical=(*categorical, *coded), **settings
+        hyper=_constants(hyper), categorical=(*categorical, *coded), **settings
     )
 
 
-def new_survival(coded: Sequence[str] = (), *, categorical: Sequence[str] = (), **settings: Any) -> PatchworkSurvival:
+def new_survival(
+    coded: Sequence[str] = (), *, hyper: Hyper, categorical: Sequence[str] = (), **settings: Any
+) -> PatchworkSurvival:
     """An unfitted survival model; settings that do not apply to it must have their defaults."""
     from bayespatch.estimator import PatchworkSurvival
-    from bayespatch.model import Hyperparameters
 
     fixed = {"model": ("I",), "votes": ("auto", "closed"), "scheduler": (None,), "warmup": (20,), "checkpoint": (None,)}
     for name, choices in fixed.items():
         if settings.pop(name, choices[0]) not in choices:
             raise ValueError(f"--{name} does not apply to survival models, whose votes are in closed form; remove it")
-    hyper = {Hyper.auto: "auto", Hyper.default: Hyperparameters(), Hyper.paper: Hyperparameters.paper()}
-    settings["hyper"] = hyper[settings["hyper"]]
-    return PatchworkSurvival(categorical=(*categorical, *coded), **settings)
+    return PatchworkSurvival(hyper=_constants(hyper), categorical=(*categorical, *coded), **settings)
+
+
+def _constants(hyper: Hyper) -> str | Hyperparameters:
+    """The model's constants by the name of their source."""
+    from bayespatch.model import Hyperparameters
+
+    return hyper if hyper == "auto" else Hyperparameters() if hyper == "default" else Hyperparameters.paper()
 
 
 def fitted(

@@ -44,7 +44,7 @@ def explain(
     $ bayespatch explain model.bpatch --json-row '{"age": 61, "pain": "none"}' --out case.png
     """
     chosen = _format(form, out, json)
-    if change and chosen is not Format.html:
+    if change and chosen != "html":
         raise usage_error("--change needs a page: --out case.html. For text, use 'bayespatch counterfactual'")
     check_new(force, out)
     case = find()
@@ -70,52 +70,45 @@ def _survival(
     model: PatchworkSurvival, case: Case, form: Format, change: Sequence[str] | None, top: int, level: float
 ) -> str:
     """The answer of a survival model in one of its forms."""
-    if change or form in (Format.png, Format.pdf):
+    if change or form in ("png", "pdf"):
         raise usage_error("explanations of survival models are .txt, .json or .html, without --change")
     if case.past_row is not None:
         raise usage_error("a survival model explains new cases: pass DATA or --json-row")
     why = model.explain(case.row, top, level=level)
-    if form is Format.html:
+    if form == "html":
         from bayespatch.report.pages import survival_page
 
         return survival_page(why)
-    return as_json(why.to_dict()) if form is Format.json else visible(why.to_text(width()))
+    return as_json(why.to_dict()) if form == "json" else visible(why.to_text(width()))
 
 
 def _format(form: Format | None, out: Path | None, json: bool) -> Format:
-    endings = {
-        ".json": Format.json,
-        ".html": Format.html,
-        ".htm": Format.html,
-        ".png": Format.png,
-        ".pdf": Format.pdf,
-        ".txt": Format.text,
-        "": Format.text,
-    }
+    endings: dict[str, Format] = {".json": "json", ".html": "html", ".htm": "html", ".png": "png", ".pdf": "pdf"}
+    endings |= {".txt": "text", "": "text"}
     by_name = None if out is None else endings.get(out.suffix.lower())
     if out is not None and form is None and by_name is None:
         known = ", ".join(ending for ending in endings if ending)
         raise usage_error(f"--out {str(out)!r}: {out.suffix!r} is not a supported format; use one of {known}")
-    if form is not None and by_name is not None and out is not None and out.suffix and form is not by_name:
-        raise usage_error(f"--format {form.value} cannot be written to {str(out)!r}; use the extension .{form.value}")
-    chosen = form or by_name or (Format.json if json else Format.text)
-    if chosen in (Format.png, Format.pdf) and out is None:
-        raise usage_error(f"a picture needs a file name: --out case.{chosen.value}")
+    if form is not None and by_name is not None and out is not None and out.suffix and form != by_name:
+        raise usage_error(f"--format {form} cannot be written to {str(out)!r}; use the extension .{form}")
+    chosen = form or by_name or ("json" if json else "text")
+    if chosen in ("png", "pdf") and out is None:
+        raise usage_error(f"a picture needs a file name: --out case.{chosen}")
     return chosen
 
 
 def _rendered(why: Explanation, form: Format, counterfactual: JSONObject | None = None) -> str | bytes:
     """An explanation in one of its forms."""
-    if form is Format.text:
+    if form == "text":
         return visible(why.to_text(width()))
-    if form is Format.json:
+    if form == "json":
         return as_json(why.to_dict())
-    if form is Format.html:
+    if form == "html":
         from bayespatch.report import case_page
 
         return case_page(why, counterfactual)
     from bayespatch.plot import patchwork
 
     picture = BytesIO()
-    patchwork(why).figure.savefig(picture, format=form.value, dpi=150, bbox_inches="tight")
+    patchwork(why).figure.savefig(picture, format=form, dpi=150, bbox_inches="tight")
     return picture.getvalue()

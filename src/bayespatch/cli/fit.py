@@ -13,7 +13,7 @@ from bayespatch.cli.estimators import Estimator, estimator_settings, fitted, new
 from bayespatch.cli.files import check_new
 from bayespatch.cli.options import Cases, Checkpoint, Force, HideIds, Json, Labels, ModelOut
 from bayespatch.cli.shared import taking
-from bayespatch.cli.tables import TableOptions, read_training, read_training_files, table_options
+from bayespatch.cli.tables import TableOptions, read_training, read_training_files
 from bayespatch.cli.terminal import facts_text, say, show
 from bayespatch.persistence.checkpoint_folder import STATE
 from bayespatch.source import Training
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bayespatch.encode.table import DataFrame, Series
 
 
-@taking(read_options=table_options, settings=estimator_settings)
+@taking(read_options=TableOptions, settings=estimator_settings)
 def fit(
     read_options: Callable[[], TableOptions],
     settings: Callable[[], JSONObject],
@@ -59,13 +59,13 @@ def fit(
     $ bayespatch fit 'registry/*.parquet' --target outcome --scheduler tcp://10.0.0.1:8786
     """
     check_new(force, out, cases)
-    options, given = read_options()._replace(labels=labels), settings()
+    options, given = read_options(), settings()
     files, sample = parquet_files(options.data), None
     if files is None:
-        table, coded, follow_up = read_training(options)
+        table, coded, follow_up = read_training(options, labels)
     else:
         how = {"categorical": given["categorical"], "seed": given["random_state"], "scheduler": given["scheduler"]}
-        (table, coded, follow_up), sample = read_training_files(options, files, **how)
+        (table, coded, follow_up), sample = read_training_files(options, files, labels, **how)
     if hide_ids:
         X = table.X.reset_index(drop=True)
         X.attrs = table.X.attrs

@@ -2,79 +2,27 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 try:
     import typer
 except ImportError as error:
     raise ImportError('the command line needs typer and rich: pip install "bayespatch[cli]"') from error
 
+ModelKind = Literal["I", "II", "III"]
+ParentsWay = Literal["auto", "all", "random", "balanced", "medoids"]
+Hyper = Literal["auto", "default", "paper"]
+Missing = Literal["auto", "category", "ignore", "error"]
+Format = Literal["text", "json", "html", "png", "pdf"]
+Period = Literal["day", "month", "year", "all"]
 
-class Model(StrEnum):
-    """How much a neighbor influences a case."""
-
-    I = "I"  # noqa: E741
-    II = "II"
-    III = "III"
-
-
-class ParentsWay(StrEnum):
-    """Which past cases may vote."""
-
-    auto = "auto"
-    all = "all"
-    random = "random"
-    balanced = "balanced"
-    medoids = "medoids"
-
-
-class Hyper(StrEnum):
-    """Source of the model's constants."""
-
-    auto = "auto"
-    default = "default"
-    paper = "paper"
-
-
-class VotingWay(StrEnum):
-    """How past cases vote."""
-
-    auto = "auto"
-    closed = "closed"
-    sampled = "sampled"
-
-
-class Missing(StrEnum):
-    """How missing values are handled."""
-
-    auto = "auto"
-    category = "category"
-    ignore = "ignore"
-    error = "error"
-
-
-class Format(StrEnum):
-    """How an explanation is shown."""
-
-    text = "text"
-    json = "json"
-    html = "html"
-    png = "png"
-    pdf = "pdf"
-
-
-class Period(StrEnum):
-    """Periods of summaries."""
-
-    day = "day"
-    month = "month"
-    year = "year"
-    all = "all"
-
-
-_TABLE, _MODEL, _RUN, _OUTPUT = "The table", "The model", "The run", "Output"
+# Options by their panel of the help
+_table = partial(typer.Option, rich_help_panel="The table")
+_model = partial(typer.Option, rich_help_panel="The model")
+_run = partial(typer.Option, rich_help_panel="The run")
+_output = partial(typer.Option, rich_help_panel="Output")
 
 DATA_HELP = (
     "A CSV (also .csv.gz), Excel, Parquet or Arrow file, - for standard input, or sqlite:///FILE, postgresql://..., "
@@ -84,221 +32,135 @@ Data = Annotated[str, typer.Argument(metavar="DATA", help=DATA_HELP, show_defaul
 MaybeData = Annotated[str | None, typer.Argument(metavar="[DATA]", help=DATA_HELP, show_default=False)]
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model file written by fit.", show_default=False)]
 
-Target = Annotated[str, typer.Option(help="The column to predict.", rich_help_panel=_TABLE, show_default=False)]
-Query = Annotated[
-    str | None,
-    typer.Option(help="The database query: a SELECT statement.", rich_help_panel=_TABLE),
-]
+Query = Annotated[str | None, _table(help="The database query: a SELECT statement.")]
 Delimiter = Annotated[
-    str | None,
-    typer.Option(
-        help="Delimiter of a CSV file: a character, tab or space. Detected by default.",
-        rich_help_panel=_TABLE,
-    ),
+    str | None, _table(help="Delimiter of a CSV file: a character, tab or space. Detected by default.")
 ]
 IdColumn = Annotated[
-    str | None,
-    typer.Option(
-        "--id", metavar="COLUMN", help="A column of identifiers. Not used as a feature.", rich_help_panel=_TABLE
-    ),
+    str | None, _table("--id", metavar="COLUMN", help="A column of identifiers. Not used as a feature.")
 ]
 GroupColumn = Annotated[
     str | None,
-    typer.Option(
+    _table(
         "--group",
         metavar="COLUMN",
         help="The column that identifies patients with several rows. Not used as a feature.",
-        rich_help_panel=_TABLE,
     ),
 ]
-Drop = Annotated[
-    list[str] | None,
-    typer.Option(metavar="COLUMN", help="A column to drop; may be repeated.", rich_help_panel=_TABLE),
-]
+Drop = Annotated[list[str] | None, _table(metavar="COLUMN", help="A column to drop; may be repeated.")]
 Keep = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="A feature that looks like an identifier; may be repeated.",
-        rich_help_panel=_TABLE,
-    ),
+    list[str] | None, _table(metavar="COLUMN", help="A feature that looks like an identifier; may be repeated.")
 ]
 TimeColumn = Annotated[
     str | None,
-    typer.Option(
+    _table(
         "--time",
         metavar="COLUMN",
         help="Predict the time to an event, instead of --target: how long each case was followed.",
-        rich_help_panel=_TABLE,
     ),
 ]
 EventColumn = Annotated[
     str | None,
-    typer.Option(
+    _table(
         "--event",
         metavar="COLUMN",
         help="With --time: 1 if the event happened at that time, 0 if follow-up ended without it.",
-        rich_help_panel=_TABLE,
     ),
 ]
-TargetOrTime = Annotated[
-    str | None, typer.Option("--target", help="The column to predict.", rich_help_panel=_TABLE, show_default=False)
-]
+TargetOrTime = Annotated[str | None, _table("--target", help="The column to predict.", show_default=False)]
 FollowUpColumns = Annotated[
     list[str] | None,
-    typer.Option(
+    _table(
         "--follow-up",
         metavar="COLUMN[=KIND]",
         help="A column recorded for past cases and not compared: category, number, treatment or time:EVENT, where the "
         "column EVENT is 1 if the event happened and 0 if not; may be repeated.",
-        rich_help_panel=_TABLE,
     ),
 ]
 AgeOf = Annotated[
     list[str] | None,
-    typer.Option(
-        "--age",
-        metavar="COLUMN",
-        help="A date column to convert to years before --as-of; may be repeated.",
-        rich_help_panel=_TABLE,
-    ),
+    _table("--age", metavar="COLUMN", help="A date column to convert to years before --as-of; may be repeated."),
 ]
 DaysOf = Annotated[
     list[str] | None,
-    typer.Option(
-        "--days",
-        metavar="COLUMN",
-        help="A date column to convert to days before --as-of; may be repeated.",
-        rich_help_panel=_TABLE,
-    ),
+    _table("--days", metavar="COLUMN", help="A date column to convert to days before --as-of; may be repeated."),
 ]
 AsOf = Annotated[
-    str,
-    typer.Option(
-        metavar="DATE",
-        help="The reference date: a date column, a date such as 2024-12-31, or today.",
-        rich_help_panel=_TABLE,
-    ),
+    str, _table(metavar="DATE", help="The reference date: a date column, a date such as 2024-12-31, or today.")
 ]
 DateColumn = Annotated[
     str | None,
-    typer.Option(
-        "--date",
-        metavar="COLUMN",
-        help="The date column for --since and --until. Not used as a feature.",
-        rich_help_panel=_TABLE,
-    ),
+    _table("--date", metavar="COLUMN", help="The date column for --since and --until. Not used as a feature."),
 ]
-Since = Annotated[
-    str | None,
-    typer.Option(
-        metavar="DATE", help="Only cases seen on this day, such as 2024-12-31, or later.", rich_help_panel=_TABLE
-    ),
-]
-Until = Annotated[
-    str | None,
-    typer.Option(metavar="DATE", help="Only cases seen before this day.", rich_help_panel=_TABLE),
-]
+Since = Annotated[str | None, _table(metavar="DATE", help="Only cases seen on this day, such as 2024-12-31, or later.")]
+Until = Annotated[str | None, _table(metavar="DATE", help="Only cases seen before this day.")]
 DictionaryFile = Annotated[
     Path | None,
-    typer.Option(
+    _table(
         "--dictionary",
         metavar="FILE",
         help="The data dictionary (CSV, YAML or JSON); 'bayespatch describe' writes a draft.",
-        rich_help_panel=_TABLE,
     ),
 ]
 Labels = Annotated[
-    str | None,
-    typer.Option(
-        metavar="VALUE=LABEL,...",
-        help="Labels of the classes, such as 0=absent,1=present.",
-        rich_help_panel=_TABLE,
-    ),
+    str | None, _table(metavar="VALUE=LABEL,...", help="Labels of the classes, such as 0=absent,1=present.")
 ]
 Categorical = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="COLUMN",
-        help="A column of numeric codes for categories; may be repeated.",
-        rich_help_panel=_TABLE,
-    ),
+    list[str] | None, _table(metavar="COLUMN", help="A column of numeric codes for categories; may be repeated.")
 ]
 MissingRule = Annotated[
     Missing,
-    typer.Option(
+    _table(
         help="Missing values: a separate value (category), not compared (ignore), chosen by evidence (auto), "
-        "rejected (error).",
-        rich_help_panel=_TABLE,
+        "rejected (error)."
     ),
 ]
 
-Regression = Annotated[
-    bool, typer.Option("--regression", help="Predict a number instead of a class.", rich_help_panel=_MODEL)
-]
+Regression = Annotated[bool, _model("--regression", help="Predict a number instead of a class.")]
 ModelOption = Annotated[
-    Model,
-    typer.Option(
+    ModelKind,
+    _model(
         "--model",
         help="Influence of a neighbor: equal (I), by the number of features that matter (II), separate for each "
         "neighbor (III).",
-        rich_help_panel=_MODEL,
     ),
 ]
-ParentsRule = Annotated[
-    ParentsWay, typer.Option("--parents", help="Which past cases may vote.", rich_help_panel=_MODEL)
-]
-NParents = Annotated[
-    float | None,
-    typer.Option(help="Number of parents, or a fraction if below 1.", rich_help_panel=_MODEL, min=0.0),
-]
+ParentsRule = Annotated[ParentsWay, _model("--parents", help="Which past cases may vote.")]
+NParents = Annotated[float | None, _model(help="Number of parents, or a fraction if below 1.", min=0.0)]
 HyperRule = Annotated[
     Hyper,
-    typer.Option(
+    _model(
         "--hyper",
         help="The model's constants: learned from the table (auto), standard values (default), or the paper's (paper).",
-        rich_help_panel=_MODEL,
     ),
 ]
 VotesRule = Annotated[
-    VotingWay,
-    typer.Option(
-        "--votes",
-        help="All past cases vote (closed), or several sampled neighbors, as in the paper (sampled).",
-        rich_help_panel=_MODEL,
-    ),
+    Literal["auto", "closed", "sampled"],
+    _model("--votes", help="All past cases vote (closed), or several sampled neighbors, as in the paper (sampled)."),
 ]
-Engine = Annotated[
-    str,
-    typer.Option(help="Sampling engine: auto, cpu, cuda or paper.", rich_help_panel=_RUN, metavar="NAME"),
-]
+Engine = Annotated[str, _run(help="Sampling engine: auto, cpu, cuda or paper.", metavar="NAME")]
 Scheduler = Annotated[
     str | None,
-    typer.Option(
+    _run(
         help="Address of a Dask scheduler, such as tcp://10.0.0.1:8786, whose workers read and predict many files.",
-        rich_help_panel=_RUN,
         metavar="ADDRESS",
         show_default=False,
     ),
 ]
-Chains = Annotated[int, typer.Option(help="Independent chains.", rich_help_panel=_RUN, min=1)]
-Draws = Annotated[int, typer.Option(help="Draws to keep from each chain.", rich_help_panel=_RUN, min=1)]
-Warmup = Annotated[int, typer.Option(help="Sweeps of each chain before the first draw.", rich_help_panel=_RUN, min=0)]
-Seed = Annotated[int, typer.Option(help="The same seed gives the same results.", rich_help_panel=_RUN, min=0)]
-Jobs = Annotated[
-    int | None,
-    typer.Option(help="Threads; all cores by default.", rich_help_panel=_RUN),
-]
+Chains = Annotated[int, _run(help="Independent chains.", min=1)]
+Draws = Annotated[int, _run(help="Draws to keep from each chain.", min=1)]
+Warmup = Annotated[int, _run(help="Sweeps of each chain before the first draw.", min=0)]
+Seed = Annotated[int, _run(help="The same seed gives the same results.", min=0)]
+Jobs = Annotated[int | None, _run(help="Threads; all cores by default.")]
 Checkpoint = Annotated[
     Path | None,
-    typer.Option(
+    _run(
         metavar="FOLDER",
         help="With --votes sampled: folder for the state of the run. If it is interrupted, the same command continues. "
         "Delete it once the model is written.",
-        rich_help_panel=_RUN,
     ),
 ]
-Folds = Annotated[int, typer.Option(help="Folds of the cross-validation.", rich_help_panel=_RUN, min=2)]
+Folds = Annotated[int, _run(help="Folds of the cross-validation.", min=2)]
 
 Cases = Annotated[
     Path | None,
@@ -306,8 +168,8 @@ Cases = Annotated[
 ]
 Level = Annotated[float, typer.Option(help="Probability of the intervals, between 0 and 1.")]
 Top = Annotated[int, typer.Option(help="Number of neighbors to show.", min=1)]
-Force = Annotated[bool, typer.Option("--force", help="Replace existing files.", rich_help_panel=_OUTPUT)]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document for programs.", rich_help_panel=_OUTPUT)]
+Force = Annotated[bool, _output("--force", help="Replace existing files.")]
+Json = Annotated[bool, _output("--json", help="Print one JSON document for programs.")]
 
 ModelOut = Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write the model.")]
 PageOut = Annotated[Path, typer.Option("--out", metavar="FILE", help="Where to write the page.")]
@@ -330,27 +192,13 @@ FileOrFolderOut = Annotated[
 
 Intervals = Annotated[bool, typer.Option("--intervals", help="Add prediction intervals.")]
 Abstain = Annotated[
-    bool,
-    typer.Option(
-        "--abstain",
-        help="Leave the prediction empty if a case has no adequate precedent.",
-    ),
+    bool, typer.Option("--abstain", help="Leave the prediction empty if a case has no adequate precedent.")
 ]
-HideIds = Annotated[
-    bool, typer.Option("--hide-ids", help="Identify cases by row number, not by identifier.", rich_help_panel=_OUTPUT)
-]
-Raw = Annotated[
-    bool,
-    typer.Option(
-        "--raw",
-        help="Do not escape texts in CSV that a spreadsheet would run as formulas.",
-        rich_help_panel=_OUTPUT,
-    ),
-]
+HideIds = Annotated[bool, _output("--hide-ids", help="Identify cases by row number, not by identifier.")]
+Raw = Annotated[bool, _output("--raw", help="Do not escape texts in CSV that a spreadsheet would run as formulas.")]
 Votes = Annotated[bool, typer.Option("--votes", help="Add the neighbors' votes, before calibration.")]
 Row = Annotated[
-    int | None,
-    typer.Option(min=0, help="The row of the case, from 0: in DATA, or among the past cases without DATA."),
+    int | None, typer.Option(min=0, help="The row of the case, from 0: in DATA, or among the past cases without DATA.")
 ]
 Identifier = Annotated[
     str | None,
@@ -376,15 +224,11 @@ Worklist = Annotated[
     ),
 ]
 Set = Annotated[
-    list[str],
-    typer.Option("--set", metavar="FEATURE=VALUE", help="A new value for a feature; may be repeated."),
+    list[str], typer.Option("--set", metavar="FEATURE=VALUE", help="A new value for a feature; may be repeated.")
 ]
 Change = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="FEATURE",
-        help="A feature that may change; may be repeated. By default all.",
-    ),
+    typer.Option(metavar="FEATURE", help="A feature that may change; may be repeated. By default all."),
 ]
 MostChanges = Annotated[int, typer.Option("--most", help="Maximum number of features that may change together.", min=1)]
 Wanted = Annotated[str | None, typer.Option("--to", metavar="CLASS", help="The class to reach; by default any other.")]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -15,82 +16,55 @@ try:
 except ImportError as error:
     raise ImportError('the command line needs typer and rich: pip install "bayespatch[cli]"') from error
 
-_WHERE, _WHO, _LIMITS = "Network", "Access", "Limits"
+# Options by their panel of the help
+_where = partial(typer.Option, rich_help_panel="Network")
+_who = partial(typer.Option, rich_help_panel="Access")
+_limit = partial(typer.Option, rich_help_panel="Limits")
+
 Base = Annotated[
     str | None,
     typer.Option("--casebase", metavar="URL", help="The case base. By default, the bundled heart data are shown."),
 ]
-Host = Annotated[str, typer.Option("--host", help="The address.", rich_help_panel=_WHERE)]
-Port = Annotated[int, typer.Option("--port", help="The port.", min=1, max=65535, rich_help_panel=_WHERE)]
+Host = Annotated[str, _where("--host", help="The address.")]
+Port = Annotated[int, _where("--port", help="The port.", min=1, max=65535)]
 Names = Annotated[
-    list[str] | None,
-    typer.Option("--name", metavar="HOST", help="A host name of the service; may be repeated.", rich_help_panel=_WHERE),
+    list[str] | None, _where("--name", metavar="HOST", help="A host name of the service; may be repeated.")
 ]
-Certificate = Annotated[
-    Path | None, typer.Option("--certificate", metavar="FILE", help="TLS certificate (PEM).", rich_help_panel=_WHERE)
-]
-PrivateKey = Annotated[
-    Path | None, typer.Option("--key", metavar="FILE", help="Its private key (PEM).", rich_help_panel=_WHERE)
-]
+Certificate = Annotated[Path | None, _where("--certificate", metavar="FILE", help="TLS certificate (PEM).")]
+PrivateKey = Annotated[Path | None, _where("--key", metavar="FILE", help="Its private key (PEM).")]
 Proxy = Annotated[
     str,
-    typer.Option(
+    _who(
         "--proxy",
         metavar="ADDRESSES",
         help="Reverse proxies whose X-Forwarded headers are trusted, separated by commas.",
-        rich_help_panel=_WHO,
     ),
 ]
 Folder = Annotated[Path | None, typer.Option("--folder", metavar="FOLDER", help="Directory for temporary files.")]
-RequireSecondFactor = Annotated[
-    bool,
-    typer.Option("--require-second-factor", help="Require a second factor from all users.", rich_help_panel=_WHO),
-]
+RequireSecondFactor = Annotated[bool, _who("--require-second-factor", help="Require a second factor from all users.")]
 SingleSignOn = Annotated[
     Path | None,
-    typer.Option(
-        "--single-sign-on",
-        metavar="FILE",
-        help="Settings of the OpenID provider for sign-in (TOML file).",
-        rich_help_panel=_WHO,
-    ),
+    _who("--single-sign-on", metavar="FILE", help="Settings of the OpenID provider for sign-in (TOML file)."),
 ]
 RecordSystems = Annotated[
     Path | None,
-    typer.Option(
+    _who(
         "--record-systems",
         metavar="FILE",
         help="Record systems that ask about their patients: CDS Hooks, SMART (TOML file).",
-        rich_help_panel=_WHO,
     ),
 ]
 SecurityContact = Annotated[
-    str,
-    typer.Option("--security-contact", metavar="URI", help="Contact for vulnerability reports: mailto: or https:."),
+    str, typer.Option("--security-contact", metavar="URI", help="Contact for vulnerability reports: mailto: or https:.")
 ]
 JsonLog = Annotated[bool, typer.Option("--json-log", help="Write the log as one JSON object per line.")]
 IntendedUse = Annotated[str, typer.Option("--intended-use", metavar="TEXT", help="Shown on the model's page.")]
-Workers = Annotated[int, typer.Option("--workers", help="Processes.", min=1, rich_help_panel=_LIMITS)]
-Threads = Annotated[
-    int,
-    typer.Option(
-        "--threads", help="Questions that each process answers at the same time.", min=1, rich_help_panel=_LIMITS
-    ),
-]
-Waiting = Annotated[
-    int,
-    typer.Option("--waiting", help="Questions that may wait; further ones get 503.", min=0, rich_help_panel=_LIMITS),
-]
-Seconds = Annotated[
-    float, typer.Option("--seconds", help="Time limit for one question.", min=1, rich_help_panel=_LIMITS)
-]
-Error = Annotated[
-    float,
-    typer.Option("--error", help="Monte Carlo error of probabilities.", min=0.001, max=0.05, rich_help_panel=_LIMITS),
-]
-Rate = Annotated[
-    int, typer.Option("--rate", help="Requests per minute of a person or token.", min=1, rich_help_panel=_LIMITS)
-]
+Workers = Annotated[int, _limit("--workers", help="Processes.", min=1)]
+Threads = Annotated[int, _limit("--threads", help="Questions that each process answers at the same time.", min=1)]
+Waiting = Annotated[int, _limit("--waiting", help="Questions that may wait; further ones get 503.", min=0)]
+Seconds = Annotated[float, _limit("--seconds", help="Time limit for one question.", min=1)]
+Error = Annotated[float, _limit("--error", help="Monte Carlo error of probabilities.", min=0.001, max=0.05)]
+Rate = Annotated[int, _limit("--rate", help="Requests per minute of a person or token.", min=1)]
 
 
 def serve(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import sys
 from collections.abc import Callable
 from functools import partial, wraps
 
@@ -11,7 +12,7 @@ from bayespatch.types import JSONObject
 
 
 def taking(**shared: Callable[..., object]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Give a command the options of other functions.
+    """Give a command the options of other functions or dataclasses.
 
     Each named parameter of the command is replaced by the parameters of that function. The command receives the
     function with their values and calls it when needed, so that invalid file names are refused before a model is
@@ -51,7 +52,7 @@ def taking(**shared: Callable[..., object]) -> Callable[[Callable[..., None]], C
 
 def _parameters(function: Callable[..., object]) -> dict[str, inspect.Parameter]:
     """The parameters of a function, their types as they are and not as texts."""
-    names = inspect.unwrap(function).__globals__
+    names = vars(sys.modules[function.__module__])
     return {
         name: param.replace(annotation=eval(param.annotation, names)) if isinstance(param.annotation, str) else param
         for name, param in inspect.signature(function).parameters.items()

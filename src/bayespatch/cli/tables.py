@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from bayespatch.cli.app import usage_error
@@ -46,28 +45,50 @@ if TYPE_CHECKING:
     from bayespatch.follow_up import KindOf
 
 
-class TableOptions(NamedTuple):
+@dataclass(frozen=True)
+class TableOptions:
     """The options about a table."""
 
-    data: str
-    target: str
-    regression: bool = False
-    event: str | None = None
-    query: str | None = None
-    delimiter: str | None = None
-    id_column: str | None = None
-    group: str | None = None
-    drop: Sequence[str] = ()
-    keep: Sequence[str] = ()
-    follow_up: Sequence[str] = ()
-    age: Sequence[str] = ()
-    days: Sequence[str] = ()
-    as_of: str = "today"
-    date: str | None = None
-    since: str | None = None
-    until: str | None = None
-    dictionary: Path | None = None
-    labels: str | None = None
+    data: Data
+    target: TargetOrTime = None
+    time: TimeColumn = None
+    event: EventColumn = None
+    query: Query = None
+    delimiter: Delimiter = None
+    id_column: IdColumn = None
+    group: GroupColumn = None
+    drop: Drop = None
+    keep: Keep = None
+    follow_up: FollowUpColumns = None
+    age: AgeOf = None
+    days: DaysOf = None
+    as_of: AsOf = "today"
+    date: DateColumn = None
+    since: Since = None
+    until: Until = None
+    dictionary: DictionaryFile = None
+    regression: Regression = False
+
+    def __post_init__(self) -> None:
+        """Refuse options that contradict each other."""
+        if (self.time is None) != (self.event is None):
+            raise usage_error(
+                "--time and --event go together: how long a case was followed, and whether the event happened"
+            )
+        if self.time is not None and (self.target is not None or self.regression):
+            raise usage_error("--time replaces --target and --regression; remove these")
+        if self.time is None and self.target is None:
+            raise usage_error("pass the column to predict: --target COLUMN, or --time COLUMN and --event COLUMN")
+
+    @property
+    def outcome(self) -> str:
+        """The column to predict."""
+        return str(self.target if self.time is None else self.time)
+
+    @property
+    def is_number(self) -> bool:
+        """Whether the outcome is a number or a time."""
+        return self.regression or self.time is not None
 
 
 class Learned(NamedTuple):
@@ -83,81 +104,25 @@ class Learned(NamedTuple):
         return _features(self.table.X, self.follow_up)
 
 
-def table_options(
-    data: Data,
-    target: TargetOrTime = None,
-    time: TimeColumn = None,
-    event: EventColumn = None,
-    query: Query = None,
-    delimiter: Delimiter = None,
-    id_column: IdColumn = None,
-    group: GroupColumn = None,
-    drop: Drop = None,
-    keep: Keep = None,
-    follow_up: FollowUpColumns = None,
-    age: AgeOf = None,
-    days: DaysOf = None,
-    as_of: AsOf = "today",
-    date: DateColumn = None,
-    since: Since = None,
-    until: Until = None,
-    dictionary: DictionaryFile = None,
-    regression: Regression = False,
-) -> TableOptions:
-    """The options for a training table."""
-    if (time is None) != (event is None):
-        raise usage_error(
-            "--time and --event go together: how long a case was followed, and whether the event happened"
-        )
-    if time is not None and (target is not None or regression):
-        raise usage_error("--time replaces --target and --regression; remove these")
-    outcome = target if time is None else time
-    if outcome is None:
-        raise usage_error("pass the column to predict: --target COLUMN, or --time COLUMN and --event COLUMN")
-    return TableOptions(
-        data,
-        outcome,
-        regression or time is not None,
-        event,
-        query,
-        delimiter,
-        id_column,
-        group,
-        drop=drop or (),
-        keep=keep or (),
-        follow_up=follow_up or (),
-        age=age or (),
-        days=days or (),
-        as_of=as_of,
-        date=date,
-        since=since,
-        until=until,
-        dictionary=dictionary,
-    )
-
-
-def read_training(options: TableOptions) -> Learned:
-    """Read the table. Print notes on uninformative columns; reject columns that may be identifiers."""
+def read_training(options: TableOptions, labels: str | None = None) -> Learned:
+    """Read the table, with notes on uninformative columns; reject columns that may be identifiers."""
     data = options.data
     dictionary = _dictionary(options)
     texts = [name for name in (options.id_column, options.group) if name]
-    if dictionary is not None:
-        texts += [name for name, entry in dictionary.entries.items() if entry.identifier or entry.kind == "text"]
-    numbers = (
-        {} if dictionary is None else {name: unit for name, unit in dictionary.measured.items() if name not in texts}
-    )
+    texts += [name for name, entry in dictionary.entries.items() if entry.identifier or entry.kind == "text"]
+    numbers = {name: unit for name, unit in dictionary.measured.items() if name not in texts}
     with working(f"Reading {data.partition('://')[0] if '://' in data else data}"):
         frame = read(data, options.query, delimiter=options.delimiter, texts=texts, numbers=numbers)
     frame = chosen_rows(frame, options.date, options.since, options.until)
-    if options.date is not None and options.date not in (*options.age, *options.days, options.as_of):
+    if options.date is not None and options.date not in (*(options.age or ()), *(options.days or ()), options.as_of):
         frame = frame.drop(columns=options.date)
     roles = _roles(options, dictionary, list(map(str, frame.columns)))
-    table = training_table(frame, options.target, regression=options.regression, group_column=options.group, **roles)
+    table = training_table(frame, options.outcome, regression=options.is_number, group_column=options.group, **roles)
     if options.event is not None:
         check_column(table.X, options.event, "--event")
         table = table._replace(event=table.X[options.event], X=table.X.drop(columns=options.event))
-    follow_up = _follow_up(options, dictionary, [name for name in table.X.columns if name != options.target])
-    table = _described(table, options, dictionary, follow_up)
+    follow_up = _follow_up(options, dictionary, [name for name in table.X.columns if name != options.outcome])
+    table = _described(table, options, dictionary, follow_up, labels)
     return Learned(table, _coded(dictionary, _features(table.X, follow_up).columns), follow_up)
 
 
@@ -174,14 +139,18 @@ def chosen_rows(frame: DataFrame, date: str | None, since: str | None, until: st
 
 
 def read_training_files(
-    options: TableOptions, files: Sequence[str], *, categorical: Sequence[str], seed: int, scheduler: str | None
+    options: TableOptions,
+    files: Sequence[str],
+    labels: str | None,
+    *,
+    categorical: Sequence[str],
+    seed: int,
+    scheduler: str | None,
 ) -> tuple[Learned, Sample]:
     """A table in many files: a sample of its rows, checked like in `read_training`."""
-    if options.event:
-        raise ValueError(f"--time works with one table, but {options.data!r} names several files; remove it")
-    if options.follow_up:
-        raise ValueError(f"--follow-up works with one table, but {options.data!r} names several files; remove it")
     single = {
+        "--time": options.time,
+        "--follow-up": options.follow_up or None,
         "--query": options.query,
         "--delimiter": options.delimiter,
         "--group": options.group,
@@ -195,55 +164,49 @@ def read_training_files(
     dictionary = _dictionary(options)
     each = one_after_the_other if scheduler is None else partial(computed, scheduler=scheduler)
     columns = column_names(files[0])
-    table = training_parts(files, options.target, each, **_roles(options, dictionary, columns))
+    table = training_parts(files, options.outcome, each, **_roles(options, dictionary, columns))
     with working(f"Reading {len(files)} files"):
         sample = table.sample(
-            seed, classes=not options.regression, categorical=(*categorical, *_coded(dictionary, columns))
+            seed, classes=not options.is_number, categorical=(*categorical, *_coded(dictionary, columns))
         )
     check_identifiers(sample.X)  # two parts may have the same
-    found = Training(sample.X, outcomes_of(sample.y, options.regression), sample.n_unknown)
-    found = _described(found, options, dictionary, {})
+    found = Training(sample.X, outcomes_of(sample.y, options.is_number), sample.n_unknown)
+    found = _described(found, options, dictionary, {}, labels)
     return Learned(found, _coded(dictionary, found.X.columns), {}), replace(sample, X=found.X, y=found.y)
 
 
-def _dictionary(options: TableOptions) -> Dictionary | None:
-    return None if options.dictionary is None else Dictionary.read(options.dictionary)
+def _dictionary(options: TableOptions) -> Dictionary:
+    return Dictionary() if options.dictionary is None else Dictionary.read(options.dictionary)
 
 
-def _roles(options: TableOptions, dictionary: Dictionary | None, columns: Sequence[str]) -> Parameters:
+def _roles(options: TableOptions, dictionary: Dictionary, columns: Sequence[str]) -> Parameters:
     """Which of the columns are identifiers, left out, or dates; a dictionary may say so, too."""
-    id_column, drop = options.id_column, list(options.drop)
-    if dictionary is not None:
-        named = [
-            name for name in dictionary.names if dictionary[name].identifier and name in columns and name not in drop
-        ]
-        named = [name for name in named if name != options.group]
-        id_column = id_column or (named[0] if len(named) == 1 else None)
-        drop += [name for name in named if name != id_column]
-    intervals = [Interval("years", name, options.as_of) for name in options.age]
-    intervals += [Interval("days", name, options.as_of) for name in options.days]
+    id_column, drop = options.id_column, list(options.drop or ())
+    known = [name for name in dictionary.names if dictionary[name].identifier and name in columns]
+    named = [name for name in known if name not in drop and name != options.group]
+    id_column = id_column or (named[0] if len(named) == 1 else None)
+    drop += [name for name in named if name != id_column]
+    intervals = [Interval("years", name, options.as_of) for name in options.age or ()]
+    intervals += [Interval("days", name, options.as_of) for name in options.days or ()]
     return {"id_column": id_column, "drop": drop, "intervals": intervals}
 
 
-def _coded(dictionary: Dictionary | None, columns: Iterable[object]) -> tuple[str, ...]:
+def _coded(dictionary: Dictionary, columns: Iterable[object]) -> tuple[str, ...]:
     """Those of the columns whose numbers are names of categories, by the dictionary."""
-    if dictionary is None:
-        return ()
     named = [name for name in map(str, columns) if name in dictionary]
     return tuple(name for name in named if dictionary[name].kind == "number" and dictionary[name].levels)
 
 
-def _follow_up(options: TableOptions, dictionary: Dictionary | None, columns: Sequence[str]) -> dict[str, KindOf]:
+def _follow_up(options: TableOptions, dictionary: Dictionary, columns: Sequence[str]) -> dict[str, KindOf]:
     """Follow-up columns and their kinds, from the dictionary and --follow-up; event columns are among them."""
-    described = {} if dictionary is None else dictionary.follow_up
-    kinds: dict[str, KindOf] = {name: kind for name, kind in described.items() if name in columns}
-    for text in options.follow_up:
+    kinds: dict[str, KindOf] = {name: kind for name, kind in dictionary.follow_up.items() if name in columns}
+    for text in options.follow_up or ():
         name, _, kind = (text, "", "") if text in columns else text.partition("=")
         how, _, event = kind.partition(":")
         kinds[name] = (how, event) if event else (kind or None)
     events = {kind[1] for kind in kinds.values() if isinstance(kind, tuple)}
-    if options.target in {*kinds, *events}:
-        raise ValueError(f"column {options.target!r} is both --target and --follow-up; remove it from one of them")
+    if options.outcome in {*kinds, *events}:
+        raise ValueError(f"column {options.outcome!r} is both --target and --follow-up; remove it from one of them")
     from bayespatch.follow_up import columns_of, follow_up_roles  # slow to import
 
     roles = follow_up_roles(kinds)
@@ -261,22 +224,22 @@ def _features(X: DataFrame, follow_up: dict[str, KindOf]) -> DataFrame:
 
 
 def _described(
-    table: Training, options: TableOptions, dictionary: Dictionary | None, follow_up: dict[str, KindOf]
+    table: Training, options: TableOptions, dictionary: Dictionary, follow_up: dict[str, KindOf], labels: str | None
 ) -> Training:
     """The table, looked at, and called as the dictionary and --labels say."""
     table = _looked_at(table, options, follow_up)
-    if dictionary is not None:
+    if dictionary.names:
         X, y = dictionary.describe(table.X, table.y)
         table = table._replace(X=X, y=y)
-    if options.labels is not None:
-        table = table._replace(y=_labelled(table.y, options.labels, options.regression))
+    if labels is not None:
+        table = table._replace(y=_labelled(table.y, labels, options.is_number))
     return table
 
 
 def _looked_at(table: Training, options: TableOptions, follow_up: dict[str, KindOf]) -> Training:
     """Notes about the columns; what looks like an identifier has to be named as one, or as a feature."""
     if table.n_unknown:
-        say(f"note: {table.n_unknown} rows without {options.target!r} were dropped")
+        say(f"note: {table.n_unknown} rows without {options.outcome!r} were dropped")
     features = _features(table.X, follow_up)
     empty = [name for name in features.columns if features[name].isna().all()]
     if empty and len(empty) < features.shape[1]:
@@ -284,7 +247,7 @@ def _looked_at(table: Training, options: TableOptions, follow_up: dict[str, Kind
         table = table._replace(X=table.X.drop(columns=empty))
         features = features.drop(columns=empty)
     found = notice(features, table.y)
-    ambiguous = {name: why for name, why in found.identifiers.items() if name not in options.keep}
+    ambiguous = {name: why for name, why in found.identifiers.items() if name not in (options.keep or ())}
     if ambiguous:
         name, why = next(iter(ambiguous.items()))
         more = f" (so do {listed(list(ambiguous)[1:])})" if len(ambiguous) > 1 else ""
@@ -308,9 +271,9 @@ def _looked_at(table: Training, options: TableOptions, follow_up: dict[str, Kind
     for name, other in found.copies.items():
         say(f"note: column {name!r} duplicates {other!r}; remove one with --drop")
     for name, share in found.leaks.items():
-        how = f"{100 * share:.4g}% of the cases" if not options.regression else f"a correlation of {share:.4f}"
+        how = f"{100 * share:.4g}% of the cases" if not options.is_number else f"a correlation of {share:.4f}"
         say(
-            f"note: column {name!r} predicts {options.target!r} on its own ({how}): is it known only after the "
+            f"note: column {name!r} predicts {options.outcome!r} on its own ({how}): is it known only after the "
             "outcome? If so, remove it with --drop"
         )
     return table

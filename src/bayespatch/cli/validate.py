@@ -15,7 +15,6 @@ from bayespatch.cli.options import (
     Json,
     MaybeTarget,
     ModelFile,
-    Period,
     Query,
     Since,
     Threshold,
@@ -29,7 +28,7 @@ from bayespatch.source.dates import dates_of
 from bayespatch.source.roles import check_column
 from bayespatch.types import JSONObject
 
-_FORMATS = {Period.day: "%Y-%m-%d", Period.month: "%Y-%m", Period.year: "%Y", Period.all: "all"}
+_FORMATS = {"day": "%Y-%m-%d", "month": "%Y-%m", "year": "%Y", "all": "all"}
 
 
 def validate(
@@ -41,7 +40,7 @@ def validate(
     date: DateColumn = None,
     since: Since = None,
     until: Until = None,
-    every: ByPeriod = Period.year,
+    every: ByPeriod = "year",
     threshold: Threshold = None,
     cost: Cost = None,
     out: ValidationOut = None,

@@ -10,7 +10,7 @@ from bayespatch.cli.files import check_new
 from bayespatch.cli.options import Force, Json, Level, MaybeOut, Set, Top
 from bayespatch.cli.shared import taking
 from bayespatch.types import JSONObject
-from bayespatch.validation import closest
+from bayespatch.validation import closest, remedy
 
 if TYPE_CHECKING:
     from bayespatch.encode import Schema
@@ -55,8 +55,7 @@ def parsed_changes(schema: Schema, texts: list[str]) -> JSONObject:
         if not equals:
             raise ValueError(f"--set {text!r} is not FEATURE=VALUE; pass, for example, --set age=50")
         if name not in schema.names:
-            near = closest(name, [*schema.names, *called])
-            meant = f"did you mean {near!r}?" if near else f"the features are {', '.join(schema.names)}"
+            meant = remedy(name, [*schema.names, *called], f"the features are {', '.join(schema.names)}")
             raise ValueError(f"--set {text!r}: there is no feature {name!r}; {meant}")
         if name in found:
             raise ValueError(f"--set names {name!r} twice; keep one")

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bayespatch.encode.summary import TableSummary, merged, summarise
 from bayespatch.encode.table import DataFrame, Series, listed, read_table
-from bayespatch.validation import closest
+from bayespatch.validation import remedy
 
 if TYPE_CHECKING:
     from bayespatch.encode.schema import Schema
@@ -143,8 +143,7 @@ class Partitions:
         # Nothing is optimised below: that may join partitions, in X other ones than in y.
         if isinstance(y, str):
             if y not in X.columns:
-                near = closest(y, X.columns)
-                meant = f"did you mean {near!r}?" if near else f"the columns are {listed(list(map(str, X.columns)))}"
+                meant = remedy(y, X.columns, f"the columns are {listed(list(map(str, X.columns)))}")
                 raise ValueError(f"y={y!r} is not a column of the table; {meant}")
             parts = tuple((part, y) for part in X.to_delayed(optimize_graph=False))
             return cls(parts, tuple(f"partition {k}" for k in range(len(parts))), _read_named, each)

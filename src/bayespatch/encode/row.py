@@ -11,7 +11,7 @@ import numpy as np
 
 from bayespatch.encode.schema import Schema
 from bayespatch.encode.table import PlainTable, listed, read_table
-from bayespatch.validation import closest
+from bayespatch.validation import remedy
 
 
 def read_row(row: object, schema: Schema) -> PlainTable:
@@ -121,8 +121,7 @@ def _table_of(rows: Sequence[Sequence[object]], schema: Schema, ids: tuple[str, 
 def _check_names(given: Mapping[str, object], names: tuple[str, ...], all_of_them: bool) -> None:
     unknown = [name for name in given if name not in names]
     if unknown:
-        near = closest(unknown[0], names)
-        meant = f"did you mean {near!r}?" if near else f"the features are {listed(names)}"
+        meant = remedy(unknown[0], names, f"the features are {listed(names)}")
         raise ValueError(f"there is no feature {listed(unknown)}; {meant}")
     absent = [name for name in names if name not in given]
     if absent and all_of_them:

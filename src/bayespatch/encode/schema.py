@@ -245,6 +245,11 @@ class Schema:
         """Further windows of each column, which closed-form votes compare as well."""
         return tuple(column.nested for column in self.columns)
 
+    @property
+    def every_window(self) -> list[tuple[float, ...]]:
+        """The window of each column and its further ones, P."""
+        return [(column.window, *column.nested) for column in self.columns]
+
     def encode(self, X: object) -> EncodedTable:
         """Code a table that has the same columns as the one this schema was learned from.
 

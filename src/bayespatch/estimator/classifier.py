@@ -547,28 +547,28 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
         self, X: TableLike, learned: Learned, order: NDArray[np.int64] | None
     ) -> AdditiveScore | UserOpinion | None:
         """The second opinion; `order` lists the classes in order, if they are ordered."""
-        if self.second_opinion is None or learned.n_classes < 2:
+        if self.second_opinion is None or learned.fit.n_classes < 2:
             return None
-        values, groups, weights = learned.encoded.values, learned.groups, learned.weights
+        fit, table, values = learned.fit, learned.table, learned.table.encoded.values
         if not isinstance(self.second_opinion, str):
             # The user's own model gets the classes as their codes, which sort as the classes do.
-            codes = np.arange(learned.n_classes)
+            codes = np.arange(fit.n_classes)
             with progress_meter(self.progress, "tables")(1) as report:
                 report(0, "second opinion")
-                return UserOpinion.learn(self.second_opinion, X, learned.y, codes, values, groups, weights)
+                return UserOpinion.learn(self.second_opinion, X, fit.y, codes, values, fit.groups, fit.weights)
 
         def learn(rows: NDArray[np.int64] | slice, meter: Meter = silent) -> AdditiveScore:
-            y, n_classes = learned.y[rows], learned.n_classes
+            y, n_classes = fit.y[rows], fit.n_classes
             if len(np.unique(y)) < n_classes:
                 raise ValueError("some classes do not occur")
-            own = None if weights is None else weights[rows]
-            asked = learned.class_weight, order, own, meter
-            return AdditiveScore.learn(learned.schema, values[rows], y, n_classes, *asked)
+            own = None if fit.weights is None else fit.weights[rows]
+            asked = fit.class_weight, order, own, meter
+            return AdditiveScore.learn(table.schema, values[rows], y, n_classes, *asked)
 
         score = learn(slice(None), progress_meter(self.progress, "priors"))
-        if groups is None:
+        if fit.groups is None:
             return score
-        loo = out_of_group(learn, lambda model, rows: model.predict_proba(values[rows]), groups, score.base)
+        loo = out_of_group(learn, lambda model, rows: model.predict_proba(values[rows]), fit.groups, score.base)
         return replace(score, loo=loo)
 
     def _read_outcomes(self, y: ArrayLike) -> AnyArray:
@@ -600,11 +600,10 @@ def _learn_pool(
     learned: Learned, loo: LeaveOneOutVotes, calibration: Calibration, opinion: AdditiveScore | UserOpinion
 ) -> Pool:
     """The weight of each opinion, from what both say about the past cases without them."""
-    y, weights = learned.y[loo.rows], np.ones(len(loo.rows))
-    if learned.weights is not None:
-        weights = learned.weights[loo.rows]
-    if learned.class_weight is not None:
-        weights = weights * learned.class_weight[y]
+    fit, y = learned.fit, learned.fit.y[loo.rows]
+    weights = np.ones(len(y)) if fit.weights is None else fit.weights[loo.rows]
+    if fit.class_weight is not None:
+        weights = weights * fit.class_weight[y]
     return Pool.learn(opinion.loo[loo.rows], calibration.apply(loo.votes), y, weights)
 
 

@@ -21,7 +21,7 @@ from sklearn.utils import _safe_indexing, check_consistent_length, check_random_
 from sklearn.utils.validation import _num_samples, validate_data
 
 from bayespatch.calibrate import Calibration
-from bayespatch.duplicates import duplicates_text, group_labels
+from bayespatch.duplicates import RepeatedRowsWarning, duplicates_text, group_labels
 from bayespatch.encode import EncodedTable, Partitions, Sample, Schema, is_partitioned
 from bayespatch.encode.schema import Bins, Windows
 from bayespatch.encode.table import column_names, read_table, split_columns
@@ -129,8 +129,7 @@ class Parts(NamedTuple):
     def indexed(self, schema: Schema, named: bool) -> PartitionedIndex:
         """Code all rows on the workers or in files."""
         read, arguments = self.table.coding(schema, self.classes, named)
-        windows = [(window, *nested) for window, nested in zip(schema.windows.tolist(), schema.nested, strict=True)]
-        of_table = read, arguments, len(self.classes), windows
+        of_table = read, arguments, len(self.classes), schema.every_window
         if self.scheduler is None:
             return PartitionedIndex.build(*of_table, each=self.table.each, in_files=True)
         return PartitionedIndex.build(*of_table, scheduler=self.scheduler)
@@ -194,67 +193,48 @@ class _Fit(NamedTuple):
 class Learned(NamedTuple):
     """The result of the first half of a fit: a coding, the parents, and the posterior of the importances."""
 
-    schema: Schema
-    encoded: EncodedTable
-    y: NDArray[np.int64]  # (n,)
-    n_classes: int
-    class_weight: NDArray[np.float64] | None  # (M,)
-    base: NDArray[np.float64]  # (M,) base rates
-    groups: NDArray[np.int64] | None  # (n,)
-    parents: NDArray[np.int64]  # (S,)
-    shown: NDArray[np.int64] | None  # parents that may be shown; None: all
-    cases: NDArray[np.int64]  # (N,)
+    fit: _Fit
+    table: _TrainingTable  # under the coding that suits it best
     tuning: Tuning | None
     posterior: Posterior
     held_out: tuple[HeldOut, ...]  # importances without each fold; empty if folds are not used
-    weights: NDArray[np.float64] | None = None  # (n,) weight of each row
-    elsewhere: PartitionedIndex | None = None  # all past cases, of which the rows are a sample
-    rows: NDArray[np.int64] | None = None  # (n,) their numbers among all past cases
+    shown: NDArray[np.int64] | None = None  # parents that may be shown; None: all
 
     def past(self) -> Data:
         """All rows, including the parents, together with the parents: chosen parents may differ from the rest."""
-        if self.elsewhere is not None and self.rows is not None:
-            return data_elsewhere(self.encoded.x, self.y, self.rows, self.schema, self.elsewhere)
-        rows, of_table = np.arange(len(self.y)), (self.schema, self.n_classes, self.groups, self.weights)
-        return past_data(self.encoded.x, self.y, self.parents, rows, *of_table)
+        return self.table.past(self.fit, np.arange(len(self.fit.y)))
 
     def weights_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """The weight of each of some rows, including class weights, (k,)."""
-        own = None if self.weights is None else self.weights[rows]
-        return weights_of_cases(self.y[rows], self.class_weight, own)
+        own = None if self.fit.weights is None else self.fit.weights[rows]
+        return weights_of_cases(self.fit.y[rows], self.fit.class_weight, own)
 
     def fields(self) -> JSONObject:
         """Fields of `Fitted` that are known at this stage."""
-        encoded = self.encoded
-        numbered = self.rows is None and encoded.ids == tuple(map(str, range(len(encoded.x))))
+        fit, table, encoded = self.fit, self.table, self.table.encoded
+        rows = None if fit.parts is None else fit.parts.rows
+        numbered = rows is None and encoded.ids == tuple(map(str, range(len(encoded.x))))
         return {
-            **{name: getattr(self, name) for name in ("schema", "y", "groups", "parents", "shown", "cases")},
-            **{name: getattr(self, name) for name in ("tuning", "posterior")},
+            "schema": table.schema,
             "x": encoded.x,
+            "y": fit.y,
             "values": encoded.values,
-            "sample_weight": self.weights,
-            "elsewhere": self.elsewhere,
-            "rows": self.rows,
+            "groups": fit.groups,
+            "parents": table.parents,
+            "shown": self.shown,
+            "cases": table.cases,
+            "tuning": self.tuning,
+            "posterior": self.posterior,
+            "sample_weight": fit.weights,
+            "elsewhere": table.elsewhere,
+            "rows": rows,
             "ids": None if numbered else encoded.ids,
             "salt": secrets.token_bytes(32),
         }
 
 
-class _Chosen(NamedTuple):
-    """The coding that suits the table best, and what was learned under it."""
-
-    table: _TrainingTable
-    tuning: Tuning
-    posterior: Posterior
-    held_out: tuple[HeldOut, ...]
-
-
 class ManyCasesWarning(UserWarning):
     """Only a random sample of the past cases is used, because there are too many."""
-
-
-class RepeatedRowsWarning(UserWarning):
-    """Rows repeat each other: several visits of one patient, or a table that was appended to itself."""
 
 
 class ConstantColumnWarning(UserWarning):
@@ -438,31 +418,15 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         given = self.hyper if isinstance(self.hyper, Hyperparameters) else None
         if given is not None and class_weight is not None and not np.all(class_weight == 1.0):
             given = replace(given, mu=tuple((class_weight * given.mu_per_class(n_classes)).tolist()))
-        fit = _Fit(y, n_classes, model, given, base, class_weight, groups, seed, self._n_threads(), weights, rows)
-        fit = fit._replace(parts=parts)
+        of_user = model, given, base, class_weight, groups, seed, self._n_threads()
+        fit = _Fit(y, n_classes, *of_user, weights, rows, parts)
         tables = self._coded(training, fit, outcomes)
         if groups is None:
             fit = fit._replace(groups=self._repeated_rows(next(iter(tables.values())), fit))
         learn = self._learn_closed if self._votes_are_closed() else self._learn_sampled
-        table, tuning, posterior, held_out = learn(tables, fit)
-        return Learned(
-            table.schema,
-            table.encoded,
-            y,
-            n_classes,
-            class_weight,
-            base,
-            fit.groups,
-            table.parents,
-            choose_shown(self.shown, table.parents, len(y), np.random.default_rng([seed, 41])),
-            table.cases,
-            None if given is not None else tuning,
-            posterior,
-            held_out,
-            weights,
-            table.elsewhere,
-            None if parts is None else parts.rows,
-        )
+        learned = learn(tables, fit)
+        shown = choose_shown(self.shown, learned.table.parents, len(y), np.random.default_rng([seed, 41]))
+        return learned._replace(tuning=learned.tuning if given is None else None, shown=shown)
 
     def _parts(self, sample: Sample | None, classes: AnyArray) -> Parts | None:
         """The table of a sample, if all its rows vote where they lie."""
@@ -490,15 +454,13 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             and not self.transductive
         )
 
-    def _learn_closed(self, tables: dict[str, _TrainingTable], fit: _Fit) -> _Chosen:
+    def _learn_closed(self, tables: dict[str, _TrainingTable], fit: _Fit) -> Learned:
         """A coding that suits the table, and the posterior of the importances: every past case votes."""
         began = time.perf_counter()
         y = fit.y
         n_fits = (len(tables) if len(tables) > 1 else 0) + 1
         with progress_meter(self.progress, "steps")(n_fits * N_STEPS) as report:
-            best, trials, found = (
-                self._best_coding(tables, fit, report) if len(tables) > 1 else (next(iter(tables)), (), None)
-            )
+            best, trials, found = self._best_coding(tables, fit, report)
             table = tables[best]
             tables.clear()  # what was not chosen takes memory
             if fit.parts is not None:
@@ -534,7 +496,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         for rows in _folds(table.encoded.values, fit) if few else ():
             q, log_weights, _ = density.draw(density.without(found, rows), self.chains, self.draws, fit.seed)
             held_out.append(HeldOut(rows, replace(posterior, q=q, log_weights=log_weights)))
-        return _Chosen(table, Tuning(best, hyper, trials), posterior, tuple(held_out))
+        return Learned(fit, table, Tuning(best, hyper, trials), posterior, tuple(held_out))
 
     def _best_coding(
         self, tables: dict[str, _TrainingTable], fit: _Fit, report: Report
@@ -567,7 +529,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         of_fit = fit.base, fit.class_weight, fit.n_threads, self._predicting()
         return density(past, model, *of_fit, case_weight=fit.case_weight(rows, past))
 
-    def _learn_sampled(self, tables: dict[str, _TrainingTable], fit: _Fit) -> _Chosen:
+    def _learn_sampled(self, tables: dict[str, _TrainingTable], fit: _Fit) -> Learned:
         """A coding that suits the table, and the posterior with sampled neighbors."""
         if self.importances == "predictive":
             n_features = next(iter(tables.values())).encoded.x.shape[1]
@@ -619,7 +581,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             checkpoint=self.checkpoint,
             feature_names=table.schema.names,
         )
-        return _Chosen(table, tuning, posterior, ())
+        return Learned(fit, table, tuning, posterior, ())
 
     def _tuned(
         self, pasts: dict[str, Data], fit: _Fit, report: Report
@@ -658,7 +620,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 report=lambda done: report(done, "leave-one-out"),
             )
         blank = blank_votes(learned.posterior, past, n_threads=n_threads)
-        return loo, Calibration.learn(by_chain, past.y[loo.rows], learned.base, learned.weights_of(loo.rows), blank)
+        return loo, Calibration.learn(by_chain, past.y[loo.rows], learned.fit.base, learned.weights_of(loo.rows), blank)
 
     def _predicting(self) -> str:
         """The engine for new cases: not every sampler can predict."""

@@ -417,7 +417,7 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
         """Votes of the past cases on each other, what is learned from them, and the density of each outcome, (R,)."""
         past = learned.past()
         chosen, hidden = cases_left_out(past)
-        groups = OutcomeGroups.of(outcomes[learned.parents], past.y_parents, past.weights)
+        groups = OutcomeGroups.of(outcomes[learned.table.parents], past.y_parents, past.weights)
         n = len(chosen)
         votes, familiarity = np.empty((n, past.n_classes)), np.empty(n)
         plain = np.empty((n, len(groups.classes)))
@@ -438,13 +438,13 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
                 done += len(share)
         of_classes = class_weights(plain, groups.classes, past.n_classes)
         weights = learned.weights_of(chosen)
-        calibration = Calibration.learn(of_classes, past.y[chosen], learned.base, weights)
+        calibration = Calibration.learn(of_classes, past.y[chosen], learned.fit.base, weights)
         calibrated = calibrated_weights(plain, groups.classes, calibration)
         left_out = outcomes[chosen]
         density = KernelDensity.learn(calibrated, groups.outcomes, left_out, groups.weights, weights)
         # Probability of a small range around each outcome, given the other cases.
-        deviation = outcomes - np.average(outcomes, weights=learned.weights)
-        spread = float(np.sqrt(np.average(deviation**2, weights=learned.weights)))
+        deviation = outcomes - np.average(outcomes, weights=learned.fit.weights)
+        spread = float(np.sqrt(np.average(deviation**2, weights=learned.fit.weights)))
         half = max(_RANGE * spread, np.finfo(np.float64).tiny)
         ends = [density.below(calibrated, groups.outcomes, left_out + side) for side in (-half, half)]
         loo = LeaveOneOutVotes(chosen, votes, familiarity)
@@ -454,18 +454,20 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
         """The second opinion."""
         if self.second_opinion is None:
             return None
-        values, schema, weights = learned.encoded.values, learned.schema, learned.weights
+        fit, values, schema = learned.fit, learned.table.encoded.values, learned.table.schema
 
         def learn(rows: NDArray[np.int64] | slice) -> AdditiveMean:
-            return AdditiveMean.learn(schema, values[rows], outcomes[rows], None if weights is None else weights[rows])
+            return AdditiveMean.learn(
+                schema, values[rows], outcomes[rows], None if fit.weights is None else fit.weights[rows]
+            )
 
         opinion = learn(slice(None))
-        if learned.groups is None:
+        if fit.groups is None:
             return opinion
         loo = out_of_group(
             learn,
             lambda model, rows: model.predict(values[rows]),
-            learned.groups,
+            fit.groups,
             np.asarray(opinion.base),
         )
         return replace(opinion, loo=loo)

@@ -432,8 +432,8 @@ random_state, progress
             return None
         with progress_meter(self.progress, "tables")(1) as report:
             report(0, "second opinion")
-            values, schema = learned.encoded.values, learned.schema
-            cox = CoxScore.learn(schema, values, time, event, intervals.cuts, learned.groups, seed=seed)
+            values, schema = learned.table.encoded.values, learned.table.schema
+            cox = CoxScore.learn(schema, values, time, event, intervals.cuts, learned.fit.groups, seed=seed)
             report(1, "second opinion")
         return cox
 
@@ -461,7 +461,7 @@ random_state, progress
         if learned.held_out:
             log_ratio = held_out_log_ratios(course, expected, events, [places for places, _ in folds])
         both = fitted.opinion.loo[chosen], np.exp(log_ratio) * fitted.base_exposure(np.array([np.inf]))
-        each = [np.exp(fitted.time_intervals.log_likelihood(h, learned.y[chosen])) for h in both]
+        each = [np.exp(fitted.time_intervals.log_likelihood(h, learned.fit.y[chosen])) for h in both]
         return replace(fitted, pool=Pool.learn_densities(*each))
 
     def _read_outcomes(self, y: EventTimes) -> EventTimes:

@@ -34,7 +34,8 @@ from bayespatch.explain.parts import Attribution, FeaturePoints
 from bayespatch.explain.reading import Reading
 from bayespatch.fitted import Fitted, FittedNumbers, OpinionOnCases
 from bayespatch.model import Data
-from bayespatch.predict import Importances, SubsetVoter, all_subsets
+from bayespatch.predict import SubsetVoter, all_subsets
+from bayespatch.sampling.posterior import Posterior
 
 Array = NDArray[np.float64]
 
@@ -126,7 +127,7 @@ def _solver(inner: NDArray[np.bool_], weight: Array) -> Array:
 
 
 def attribution_of(
-    reading: Reading, ballot: Ballot, posterior: Importances, case: Data, own: Mapping[str, str]
+    reading: Reading, ballot: Ballot, posterior: Posterior, case: Data, own: Mapping[str, str]
 ) -> Attribution | None:
     """Contribution of each value of a case to the prediction; None if it cannot be computed.
 
@@ -135,7 +136,7 @@ def attribution_of(
     reading : Reading
     ballot : Ballot
         The votes on the case.
-    posterior : Importances
+    posterior : Posterior
         By which it was predicted.
     case : Data
         The case alone, its outcome hidden, and the past cases.

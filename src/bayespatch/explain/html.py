@@ -41,13 +41,10 @@ def answer(why: JSONMapping, *, case_link: str = "", date: str = "") -> str:
     return str(template.render(why=why, case_link=case_link, date=date))
 
 
-def survival_answer(
-    why: JSONMapping, sentences: Sequence[str], precedent: str, *, case_link: str = "", date: str = ""
-) -> str:
+def survival_answer(why: JSONMapping, sentences: Sequence[str], precedent: str) -> str:
     """The answer of a survival model, from `SurvivalExplanation.to_dict`, and the text next to its figures."""
     template = environment().get_template("survival.html")
-    said = {"sentences": sentences, "precedent": precedent}
-    return str(template.render(why=why, case_link=case_link, date=date, **said))
+    return str(template.render(why=why, sentences=sentences, precedent=precedent))
 
 
 def for_notebook(why: JSONMapping) -> str | None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bayespatch.explain.ballot import Ballot
 from bayespatch.explain.parts import Opinions
-from bayespatch.fitted import Fitted, FittedNumbers, OpinionOnCases
+from bayespatch.fitted import Fitted, FittedNumbers, OpinionOnCases, tails
 from bayespatch.pool import disagreement
 
 Array = NDArray[np.float64]
@@ -73,8 +73,7 @@ class Reading(NamedTuple):
         """The interval that contains the share `level` of all past cases' numbers; None for classes."""
         if not isinstance(self.fitted, FittedNumbers):
             return None
-        tails = ((1.0 - self.level) / 2, (1.0 + self.level) / 2)
-        low, high = np.quantile(self.fitted.outcomes[self.fitted.cases], tails).tolist()
+        low, high = np.quantile(self.fitted.outcomes[self.fitted.cases], tails(self.level)).tolist()
         return low, high
 
     def opinions(self, ballot: Ballot) -> Opinions | None:

@@ -108,62 +108,50 @@ class Storable:
         ...     bayespatch.load(model, cases=cases).predict([["yes", 60]])
         array(['sick'], dtype='<U4')
         """
-        save(self, path, with_cases=with_cases, cases_path=cases_path, overwrite=overwrite)
+        fitted: Fitted | None = getattr(self, "fitted_", None)
+        if fitted is None:
+            raise refuse(path, "there is no model to save", "call fit first")
+        try:
+            check_flag("with_cases", with_cases)
+            if not check_flag("overwrite", overwrite):
+                for place in (path, cases_path):
+                    if place is not None and os.path.lexists(check_path(place)):
+                        raise refuse(place, "already exists", "pass overwrite=True to replace it, or another name")
+            if not with_cases and cases_path is not None:
+                raise ValueError("cases_path and with_cases=False contradict each other")
+            folder, digests = parts_folder(path if cases_path is None else cases_path), None
+            if fitted.has_cases and fitted.elsewhere is not None:
+                digests = _written_parts(fitted.elsewhere, folder, overwrite) if with_cases else ()
+            arrays, past = _arrays(fitted, digests)
+            cases = None if past is None else packed(past)
+            if past is None:  # the model was loaded without its cases
+                manifest = _manifest_again(self, cast("LeftOut", fitted.x))
+            else:
+                manifest = _manifest(self, fitted, cases)
+            validated({"format": 0, **manifest, "parts": []}, arrays, past)
+        except _WRONG as error:
+            if isinstance(error, StorageError):
+                raise
+            raise refuse(path, f"the model cannot be saved: {error}", "correct this and save again") from error
+        parts: dict[str, Part] = {"arrays": packed(arrays)}
+        if not with_cases:
+            write([(path, File(manifest, parts))])
+        elif cases is None:
+            raise refuse(
+                path,
+                "the model cannot be saved with its past cases, because it was loaded without them",
+                "load it with load(path, cases=...), or pass with_cases=False",
+            )
+        elif cases_path is None:
+            write([(path, File(manifest, {**parts, "cases": cases}))])
+        else:
+            apart = File({"package": manifest["package"], "holds": "cases"}, {"cases": cases})
+            write([(cases_path, apart), (path, File(manifest, parts))])
+        if digests:
+            PartsInFiles(folder, digests).delete_others()
 
 
 # Saving
-
-
-def save(
-    estimator: Estimator,
-    path: Path,
-    *,
-    with_cases: bool = True,
-    cases_path: Path | None = None,
-    overwrite: bool = False,
-) -> None:
-    """Write a fitted estimator to a file; see `Storable.save`."""
-    fitted: Fitted | None = getattr(estimator, "fitted_", None)
-    if fitted is None:
-        raise refuse(path, "there is no model to save", "call fit first")
-    try:
-        check_flag("with_cases", with_cases)
-        if not check_flag("overwrite", overwrite):
-            for place in (path, cases_path):
-                if place is not None and os.path.lexists(check_path(place)):
-                    raise refuse(place, "already exists", "pass overwrite=True to replace it, or another name")
-        if not with_cases and cases_path is not None:
-            raise ValueError("cases_path and with_cases=False contradict each other")
-        folder, digests = parts_folder(path if cases_path is None else cases_path), None
-        if fitted.has_cases and fitted.elsewhere is not None:
-            digests = _written_parts(fitted.elsewhere, folder, overwrite) if with_cases else ()
-        arrays, past = _arrays(fitted, digests)
-        cases = None if past is None else packed(past)
-        if past is None:  # the model was loaded without its cases
-            manifest = _manifest_again(estimator, cast("LeftOut", fitted.x))
-        else:
-            manifest = _manifest(estimator, fitted, cases)
-        validated({"format": 0, **manifest, "parts": []}, arrays, past)
-    except _WRONG as error:
-        if isinstance(error, StorageError):
-            raise
-        raise refuse(path, f"the model cannot be saved: {error}", "correct this and save again") from error
-    parts: dict[str, Part] = {"arrays": packed(arrays)}
-    if not with_cases:
-        write([(path, File(manifest, parts))])
-    elif cases is None:
-        raise refuse(
-            path,
-            "the model cannot be saved with its past cases, because it was loaded without them",
-            "load it with load(path, cases=...), or pass with_cases=False",
-        )
-    elif cases_path is None:
-        write([(path, File(manifest, {**parts, "cases": cases}))])
-    else:
-        apart = File({"package": manifest["package"], "holds": "cases"}, {"cases": cases})
-        write([(cases_path, apart), (path, File(manifest, parts))])
-    if digests:
-        PartsInFiles(folder, digests).delete_others()
 
 
 def parts_folder(path: Path) -> str:
@@ -371,9 +359,8 @@ def _elsewhere(folder: str, parts_of: Parts) -> PartitionedIndex:
     """All past cases of a model, mapped from the files beside it."""
     files, schema = PartsInFiles(folder, parts_of["elsewhere"]), parts_of["schema"]
     files.check()
-    windows = [(window, *nested) for window, nested in zip(schema.windows.tolist(), schema.nested, strict=True)]
     try:
-        found = PartitionedIndex.of_parts(files, len(files.digests), windows)
+        found = PartitionedIndex.of_parts(files, len(files.digests), schema.every_window)
     except ValueError as error:  # parts that do not fit each other
         raise refuse(folder, f"these past cases do not belong together: {error}") from error
     sizes = len(schema.columns), len(parts_of["class_names"])

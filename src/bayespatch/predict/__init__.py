@@ -9,7 +9,6 @@ from __future__ import annotations
 from bayespatch.predict.closed import ClosedForm
 from bayespatch.predict.results import (
     Detail,
-    Importances,
     Neighborhood,
     NeighborStatistics,
     PrecisionWarning,
@@ -35,7 +34,6 @@ __all__ = [
     "PREDICTING",
     "ClosedForm",
     "Detail",
-    "Importances",
     "NeighborStatistics",
     "Neighborhood",
     "PrecisionWarning",

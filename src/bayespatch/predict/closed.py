@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.model import HIDDEN, Data
-from bayespatch.predict.results import Detail, Importances, NeighborStatistics, Prediction
+from bayespatch.predict.results import Detail, NeighborStatistics, Prediction
 from bayespatch.retrieval import CaseIndex, LargestShares, LeftOut, PartitionedIndex, VoteSums, vote, vote_shares
 from bayespatch.retrieval.sums import LEAST
+from bayespatch.sampling.posterior import Posterior
 
 # Draws of the importances that vote, evenly spread over the chains: all, but fewer where there are many past cases,
 # which take longer and leave less to be averaged over.
@@ -60,19 +61,23 @@ class ClosedForm:
     rows: NDArray[np.int64] | None = None
 
     @classmethod
-    def of(cls, posterior: Importances, data: Data) -> ClosedForm:
+    def of(cls, posterior: Posterior, data: Data) -> ClosedForm:
         """From a fitted model and its past cases, the parents of `data`; created once per posterior."""
         found = _made.get(posterior)
         if found is not None and found[0] is data.x_parents and found[1].elsewhere is data.elsewhere:
             return found[1]
-        windows = [(window, *(data.nested[j] if data.nested else ())) for j, window in enumerate(data.windows.tolist())]
         index = CaseIndex.build(
-            data.x_parents, data.y_parents, data.n_classes, windows, posterior.compares_missing, data.weights
+            data.x_parents,
+            data.y_parents,
+            data.n_classes,
+            data.every_window(),
+            posterior.compares_missing,
+            data.weights,
         )
         return cls._of_index(posterior, data, index)
 
     @classmethod
-    def _of_index(cls, posterior: Importances, data: Data, index: CaseIndex) -> ClosedForm:
+    def _of_index(cls, posterior: Posterior, data: Data, index: CaseIndex) -> ClosedForm:
         weights = posterior.log_weights
         assert weights is not None
         elsewhere = data.elsewhere
@@ -91,7 +96,7 @@ class ClosedForm:
         _made[posterior] = data.x_parents, closed
         return closed
 
-    def add_cases(self, posterior: Importances, data: Data) -> None:
+    def add_cases(self, posterior: Posterior, data: Data) -> None:
         """Prepare the same model with further past cases: the last parents of `data`; `posterior` is a copy."""
         n = self.index.n_cases
         ClosedForm._of_index(posterior, data, self.index.with_cases(data.x_parents[n:], data.y_parents[n:]))
@@ -102,11 +107,9 @@ class ClosedForm:
         places = np.unique(used.astype(np.int64))
         return replace(self, log_weights=self.log_weights[:, places], differ=self.differ[:, places])
 
-    def familiarity(
-        self, x: NDArray[np.float64], left_out: LeftOut | None = None, n_threads: int = 1
-    ) -> NDArray[np.float64]:
+    def familiarity(self, x: NDArray[np.float64], left_out: LeftOut) -> NDArray[np.float64]:
         """`Prediction.familiarity` of n cases, (n, P)."""
-        return self._familiarity(x, self._vote(x, left_out, n_threads, "cpu"))
+        return self._familiarity(x, self._vote(x, left_out, 1, "cpu"))
 
     def left_out(self, data: Data) -> LeftOut:
         """Past cases that may not vote on the cases of `data`, in the form that the methods expect.
@@ -246,11 +249,11 @@ def _batches_per_chain(n_chains: int) -> int:
 
 
 # A fitted model's closed form, next to the past cases it was computed from
-_made: WeakKeyDictionary[Importances, tuple[object, ClosedForm]] = WeakKeyDictionary()
+_made: WeakKeyDictionary[Posterior, tuple[object, ClosedForm]] = WeakKeyDictionary()
 
 
 def predict_closed(
-    posterior: Importances,
+    posterior: Posterior,
     data: Data,
     *,
     detail: Detail = False,

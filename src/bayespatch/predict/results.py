@@ -3,56 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.calibrate import effective_number
-from bayespatch.model import Model
 from bayespatch.retrieval import LargestShares
 from bayespatch.retrieval.sums import LEAST
-from bayespatch.types import AnyArray
 
 # Who the neighbors are, and (True) which of their features matter, or ("spread") how votes vary over the draws; or
 # ("voters") only how many they are, and the largest
 Detail = bool | Literal["shares", "spread", "voters"]
-
-
-class Importances(Protocol):
-    """The interface of a posterior for predictions."""
-
-    @property
-    def model(self) -> Model:
-        """The sampled model."""
-
-    @property
-    def seed(self) -> int:
-        """Of the random numbers."""
-
-    @property
-    def q(self) -> NDArray[np.float64]:
-        """Draws of q, (C, D, P)."""
-
-    @property
-    def q_tilde(self) -> AnyArray:
-        """Draws of q-tilde, (C, D, S, P)."""
-
-    @property
-    def log_weights(self) -> NDArray[np.float64] | None:
-        """Log weights of comparisons, (C, D, K), where votes have a closed form."""
-
-    @property
-    def compares_missing(self) -> NDArray[np.bool_] | None:
-        """For which features, (P,), a comparison asks whether a past case's value is missing."""
-
-    @property
-    def n_chains(self) -> int:
-        """How many chains, C."""
-
-    @property
-    def n_draws(self) -> int:
-        """Number of draws in each chain, D."""
 
 
 class UnseenValueWarning(UserWarning):

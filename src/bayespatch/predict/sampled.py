@@ -19,8 +19,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -32,12 +30,13 @@ from bayespatch.engine.base import GivenEngine, Neighbors, first_capacity
 from bayespatch.engine.installed import load_engine
 from bayespatch.model import HIDDEN, Data, Model, feature_constants, label_constants
 from bayespatch.predict.closed import predict_closed
-from bayespatch.predict.results import Detail, Importances, NeighborStatistics, Prediction
+from bayespatch.predict.results import Detail, NeighborStatistics, Prediction
 from bayespatch.progress import Tell
 from bayespatch.retrieval.sums import LEAST
+from bayespatch.retrieval.votes import in_threads
 from bayespatch.sampling.posterior import Posterior, PredictiveDraws
 from bayespatch.sampling.sampler import chosen_engine, run_chains
-from bayespatch.types import AnyArray, Parameters
+from bayespatch.types import Parameters
 from bayespatch.validation import MAX_SEED, check_choice
 
 if TYPE_CHECKING:
@@ -64,7 +63,7 @@ MOST_RUNS = 64  # rounds of chains at once, each with importances of its own
 
 
 def predict_batches(
-    posterior: Importances,
+    posterior: Posterior,
     data: Data,
     *,
     detail: Detail = False,
@@ -158,26 +157,12 @@ def predict_batches(
         yield found
 
 
-@dataclass(frozen=True, eq=False)
-class _Drawn:
-    """The draws of a posterior, and nothing else of it: what workers need."""
-
-    model: Model
-    seed: int
-    q: NDArray[np.float64]
-    q_tilde: AnyArray
-    log_weights: NDArray[np.float64] | None
-    compares_missing: NDArray[np.bool_] | None
-    n_chains: int
-    n_draws: int
-
-
 # Of some cases: codes, classes, places among the parents, and parents that may not vote
 _Part: TypeAlias = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_] | None]
 
 
 def _predict_on_workers(
-    posterior: Importances,
+    posterior: Posterior,
     data: Data,
     excluded: NDArray[np.bool_] | None,
     settings: Parameters,
@@ -186,7 +171,6 @@ def _predict_on_workers(
     """`predict_batches`, in parts of `CASES_PER_PART` on the workers of a Dask cluster."""
     from bayespatch.workers import over_workers
 
-    drawn = _Drawn(*(getattr(posterior, name) for name in _Drawn.__dataclass_fields__))
     nobody = data._replace(x=data.x[:0], y=data.y[:0], own_parent=data.own_parent[:0])
 
     def parts() -> Iterator[_Part]:
@@ -194,10 +178,10 @@ def _predict_on_workers(
             rows = slice(first, first + CASES_PER_PART)
             yield data.x[rows], data.y[rows], data.own_parent[rows], None if excluded is None else excluded[rows]
 
-    yield from over_workers(_predict_part, (drawn, nobody, settings), parts(), scheduler)
+    yield from over_workers(_predict_part, (posterior.for_predictions(), nobody, settings), parts(), scheduler)
 
 
-def _predict_part(shared: tuple[_Drawn, Data, Parameters], part: _Part, n_threads: int) -> Prediction:
+def _predict_part(shared: tuple[Posterior, Data, Parameters], part: _Part, n_threads: int) -> Prediction:
     """On a worker: the predictions of some cases."""
     drawn, nobody, settings = shared
     x, y, own_parent, excluded = part
@@ -205,7 +189,7 @@ def _predict_part(shared: tuple[_Drawn, Data, Parameters], part: _Part, n_thread
     return predict_cases(drawn, data, excluded=excluded, n_threads=n_threads, **settings)
 
 
-def predict_cases(posterior: Importances, data: Data, **settings: Any) -> Prediction:
+def predict_cases(posterior: Posterior, data: Data, **settings: Any) -> Prediction:
     """All of `predict_batches` at once; the other parameters are described there.
 
     Examples
@@ -233,7 +217,7 @@ class Rounds(NamedTuple):
     n_rounds: int
 
     @classmethod
-    def of(cls, posterior: Importances, max_passes: int) -> Rounds:
+    def of(cls, posterior: Posterior, max_passes: int) -> Rounds:
         """Rounds of about `ROUND` draws of each chain, and of `N_BATCHES` batches in all."""
         n_draws = posterior.n_draws
         n_per_pass = max(1, n_draws // ROUND)
@@ -285,8 +269,15 @@ class _Counted:
         """Number of draws of a chain used for each case, (n,)."""
         return np.asarray(self.counts.sum(axis=1))
 
+    def counted(self, statistics: NeighborStatistics | None) -> Prediction:
+        """The votes on all cases, with statistics of their neighbors."""
+        n_draws, n_chains = self.n_draws(), self.votes.shape[1]
+        familiarity = self.familiarity.sum(axis=1) / (n_chains * np.maximum(n_draws, 1.0))
+        everyone = np.arange(len(n_draws))
+        return Prediction(self.by_batch(everyone), familiarity, (n_chains * n_draws).astype(np.int64), statistics)
 
-_prepared: WeakKeyDictionary[Importances, tuple[NDArray[np.int64], Voters, Draws]] = WeakKeyDictionary()  # by posterior
+
+_prepared: WeakKeyDictionary[Posterior, tuple[NDArray[np.int64], Voters, Draws]] = WeakKeyDictionary()  # by posterior
 
 
 class _VotesByPlace(_Counted):
@@ -294,7 +285,7 @@ class _VotesByPlace(_Counted):
 
     def __init__(
         self,
-        posterior: Importances,
+        posterior: Posterior,
         data: Data,
         detail: Detail,
         excluded: NDArray[np.bool_] | None,
@@ -332,11 +323,11 @@ class _VotesByPlace(_Counted):
             np.zeros((n, n_chains, n_features * features)),
         )
 
-    def _prepare(self, posterior: Importances, data: Data) -> tuple[NDArray[np.int64], Voters, Draws]:
+    def _prepare(self, posterior: Posterior, data: Data) -> tuple[NDArray[np.int64], Voters, Draws]:
         """The parents ordered by class, and the draws as the kernels read them: kept as long as the posterior is."""
         from bayespatch.engine.cpu import voting  # loads Numba
 
-        found = _prepared.get(posterior) if hasattr(posterior, "__weakref__") else None
+        found = _prepared.get(posterior)
         if found is not None:
             return found
         order = np.argsort(data.y_parents, kind="stable")
@@ -363,8 +354,7 @@ class _VotesByPlace(_Counted):
         q_tilde[:, :, np.isnan(x)] = 0.0  # a parent whose value is missing does not vote
         # A copy, as of the windows: for an array that may not be written (mapped from a file, say) Numba compiles anew.
         draws = voting.Draws(np.array(posterior.q, np.float64, order="C"), q_tilde)
-        if hasattr(posterior, "__weakref__"):
-            _prepared[posterior] = order, voters, draws
+        _prepared[posterior] = order, voters, draws
         return order, voters, draws
 
     def n_more(self, done: int) -> int:
@@ -379,27 +369,20 @@ class _VotesByPlace(_Counted):
         used = self.rounds.draws(round_)
         batches = self.rounds.batches(used)
         n_pairs = len(todo) * self.places.n.shape[1]
-        n_threads = min(self.n_threads, 1 + n_pairs // CASES_PER_THREAD)
-        edges = [n_pairs * k // n_threads for k in range(n_threads + 1)]
 
         from bayespatch.engine.cpu import voting  # loads Numba
 
-        def run(k: int) -> None:
+        def work(first: int, last: int) -> None:
             voting.vote_on_cases(
                 self.voters, self.draws, self.data.x, self.data.y, self.own, self.excluded, used, batches,
-                0 if round_ else N_SETTLING, self.places, self.sums, todo, edges[k], edges[k + 1],
+                0 if round_ else N_SETTLING, self.places, self.sums, todo, first, last,
             )  # fmt: skip
 
-        if n_threads == 1:
-            run(0)
-        else:
-            with ThreadPoolExecutor(n_threads) as pool:
-                list(pool.map(run, range(n_threads)))
+        in_threads(n_pairs, min(self.n_threads, 1 + n_pairs // CASES_PER_THREAD), work)
         self.count(todo, batches)
 
     def prediction(self) -> Prediction:
-        n_draws, n_chains = self.n_draws(), self.votes.shape[1]
-        each = np.maximum(n_draws, 1.0)
+        each, n_chains = np.maximum(self.n_draws(), 1.0), self.votes.shape[1]
         statistics = None
         if self.sums.share.shape[2]:
             back = np.argsort(self.order)
@@ -416,16 +399,14 @@ class _VotesByPlace(_Counted):
             statistics = NeighborStatistics(
                 mean, mean, share.mean(axis=1), share, features, explained.astype(np.float32)
             )
-        familiarity = self.familiarity.sum(axis=1) / (n_chains * each)
-        everyone = np.arange(len(each))
-        return Prediction(self.by_batch(everyone), familiarity, (n_chains * n_draws).astype(np.int64), statistics)
+        return self.counted(statistics)
 
 
 class _VotesBySweep(_Counted):
     """By the blocked sweep of an engine: any model, any number of neighbors, also on a GPU."""
 
     def __init__(
-        self, posterior: Importances, data: Data, detail: Detail, rounds: Rounds, n_threads: int, name: str
+        self, posterior: Posterior, data: Data, detail: Detail, rounds: Rounds, n_threads: int, name: str
     ) -> None:
         (n, n_features), n_parents, n_chains = data.x.shape, len(data.x_parents), posterior.n_chains
         super().__init__(n, n_chains, data.n_classes, rounds)
@@ -530,26 +511,23 @@ class _VotesBySweep(_Counted):
             total[todo] = part
 
     def prediction(self) -> Prediction:
-        n_draws, n_chains = self.n_draws(), self.votes.shape[1]
-        each = np.maximum(n_draws, 1.0)
+        each, n_chains = np.maximum(self.n_draws(), 1.0), self.votes.shape[1]
         if self.statistics is not None:
             for name, part in self.statistics._asdict().items():
                 draws = each if name == "share_by_chain" else n_chains * each
                 part /= draws.reshape(-1, *[1] * (part.ndim - 1)).astype(np.float32)
             self.statistics = self.statistics._replace(share=self.statistics.share_by_chain.mean(axis=1))
-        familiarity = self.familiarity.sum(axis=1) / (n_chains * each)
-        everyone = np.arange(len(each))
-        return Prediction(self.by_batch(everyone), familiarity, (n_chains * n_draws).astype(np.int64), self.statistics)
+        return self.counted(self.statistics)
 
 
-def _prediction_key(posterior: Importances) -> np.uint64:
+def _prediction_key(posterior: Posterior) -> np.uint64:
     """The key of the random numbers of predictions: no chain of the fit has this number."""
     from bayespatch.engine.streams import chain_key
 
     return chain_key(posterior.seed, -1 % 2**63)
 
 
-def blank_votes(posterior: Importances, past: Data, *, n_threads: int = 1) -> NDArray[np.float64]:
+def blank_votes(posterior: Posterior, past: Data, *, n_threads: int = 1) -> NDArray[np.float64]:
     """The votes on a case without any known value, (M,), the anchor of the calibration.
 
     In Model I its neighbors come from their prior, every parent with probability alpha, and the mean share of a class
@@ -639,8 +617,7 @@ def _given_again(posterior: Posterior) -> PredictiveDraws | None:
     run, n_draws = posterior.settings, posterior.n_draws
     of_draws = np.arange(run.draws * run.thin) // run.thin
     given = posterior.q[:, np.concatenate([np.arange(-run.warmup, 0), of_draws]) % n_draws]
-    n_cases, n_parents = posterior.z_mean.shape
-    return PredictiveDraws(given, posterior.steps, n_cases, n_parents)
+    return PredictiveDraws(given, posterior.steps)
 
 
 def row_numbers(x: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -19,8 +19,8 @@ from scipy.special import softmax
 
 from bayespatch.model import Data
 from bayespatch.predict.closed import ClosedForm
-from bayespatch.predict.results import Importances
 from bayespatch.retrieval.sums import LEAST
+from bayespatch.sampling.posterior import Posterior
 from bayespatch.types import AnyArray
 
 Array = NDArray[np.float64]
@@ -100,7 +100,7 @@ class SubsetVoter:
 
     @classmethod
     def of(
-        cls, posterior: Importances, case: Data, players: NDArray[np.int64], outcomes: Array | None = None
+        cls, posterior: Posterior, case: Data, players: NDArray[np.int64], outcomes: Array | None = None
     ) -> SubsetVoter:
         """Of a model with closed-form votes, one case with its players, and numeric outcomes of the past cases."""
         closed = ClosedForm.of(posterior, case)

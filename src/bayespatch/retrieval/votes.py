@@ -142,7 +142,7 @@ def _own_weights(index: CaseIndex) -> Array:
     return np.empty(0) if index.weights is None else index.weights
 
 
-def _in_threads(n: int, n_threads: int, work: Callable[[int, int], object]) -> None:
+def in_threads(n: int, n_threads: int, work: Callable[[int, int], object]) -> None:
     """Call `work` with ranges of 0..n-1, in as many threads as are worth it."""
     n_threads = max(1, min(n_threads, n))
     if n_threads == 1:
@@ -205,7 +205,7 @@ def vote(
             index.codes, index.start, weights, layout, *ranges, *out, tables, scratch, first, last, sums, shift
         )
 
-    _in_threads(len(ranges), n_threads, work)
+    in_threads(len(ranges), n_threads, work)
     return VoteSums(sums, shift)
 
 
@@ -260,7 +260,7 @@ def vote_shares(
             index.codes, index.start, layout, *ranges, *out, tables, scratch, first, last, scale, totals.shift, shares
         )
 
-    _in_threads(len(ranges), n_threads, work)
+    in_threads(len(ranges), n_threads, work)
     if index.weights is not None:
         shares *= index.weights.astype(np.float32)
     return shares
@@ -328,5 +328,5 @@ def leave_one_out_sums(
             first, last, sums, shift,
         )  # fmt: skip
 
-    _in_threads(len(ranges), n_threads, work)
+    in_threads(len(ranges), n_threads, work)
     return LeaveOneOutSums(sums, shift)

@@ -61,14 +61,10 @@ class PredictiveDraws:
     steps : array of shape (C, k * T, P + 2)
         Every position after warm-up, k for each kept draw: q, log slope, log density. Used for diagnostics
         (`diagnose_steps`).
-    n_cases, n_parents : int
-        Number of predicted past cases, and of parents.
     """
 
     given: NDArray[np.float64]
     steps: NDArray[np.float64]
-    n_cases: int
-    n_parents: int
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -258,6 +254,18 @@ class Posterior:
         flat = self.votes.reshape(n_chains, n_draws, n_cases * n_classes)
         rhat = diagnose([""] * flat.shape[2], flat).rhat.reshape(n_cases, n_classes)
         return np.fmax.reduce(rhat, axis=1)
+
+    def for_predictions(self) -> Posterior:
+        """Only what predictions read, to be sent to other processes."""
+        return replace(
+            self,
+            z_mean=self.z_mean[:0],
+            votes_mean=self.votes_mean[:0],
+            n_neighbors=self.n_neighbors[:, :, :0],
+            kept_w_mean=None,
+            kept_votes=None,
+            steps=None,
+        )
 
     def last_draws(self, parents: NDArray[np.int64], others: NDArray[np.int64]) -> Posterior:
         """The last draw of each chain, as the start of chains with other parents.

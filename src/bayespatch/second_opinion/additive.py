@@ -358,7 +358,7 @@ class AdditiveScore:
 
     def to_arrays(self) -> tuple[dict[str, AnyArray], JSONObject]:
         """Arrays, and everything else as JSON-ready data, from which `from_arrays` creates an equal score."""
-        parts = _parts(self)
+        parts = {part.name: getattr(self, part.name) for part in fields(self)}
         arrays = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
         return arrays, {"design": self.design.to_dict(), "moderation": self.moderation}
 
@@ -409,10 +409,7 @@ class AdditiveScore:
         return odds[1:] - odds[:1] if self.n_classes == 2 else odds - odds.mean() + self.intercept.mean()
 
     def _contributions_of(self, terms: Terms) -> Array:
-        feature = self.design.feature
-        each = np.stack(
-            [terms.x[:, feature == j] @ self.coef[feature == j] for j in range(len(self.design.terms))], axis=1
-        )
+        each = self.design.by_feature(terms.x, self.coef)
         gap = self.intercept - self._base_logits()
         moderation = self._moderation(self._logits_of(terms), self._leverage_of(terms))
         return (each + self.shares[:, None] * gap) * (terms.presence * moderation[:, None])[:, :, None]
@@ -558,10 +555,6 @@ def _chosen_moderation(found: _Candidate, y: NDArray[np.int64], weights: Array) 
     scores = np.array([found.with_moderation(one, np.full(len(y), one)).log_scores(y, weights) for one in MODERATIONS])
     total = scores.sum(axis=1)
     return float(softmax(total) @ tried), tried @ softmax(total[:, None] - scores, axis=0)
-
-
-def _parts(score: AdditiveScore) -> JSONObject:
-    return {part.name: getattr(score, part.name) for part in fields(score)}
 
 
 def _rows_by_content(values: Array, y: NDArray[np.int64], most: int) -> NDArray[np.int64]:

@@ -120,9 +120,8 @@ class CoxScore:
 
     def points(self, values: Array) -> Array:
         """Contribution of each feature to the log hazard, (n, P)."""
-        terms, feature = self.design.matrix(values), self.design.feature
-        each = [terms.x[:, feature == j] @ self.coef[feature == j] for j in range(len(self.design.terms))]
-        return np.stack(each, axis=1) * terms.presence
+        terms = self.design.matrix(values)
+        return self.design.by_feature(terms.x, self.coef) * terms.presence
 
     def cumulative_hazard(self, values: Array, times: Array) -> Array:
         """Cumulative hazard of rows, (n, P), at times, (T,)."""

@@ -194,6 +194,11 @@ class Design:
                 presence[missing, j] = attenuation[missing]
         return Terms(np.concatenate([t.matrix(values[:, j]) for j, t in enumerate(self.terms)], axis=1), presence)
 
+    def by_feature(self, x: Array, coef: Array) -> Array:
+        """The sum of terms times coefficients of each feature: (n, P), or (n, P, K) for coefficients of K sums."""
+        each = [x[:, self.feature == j] @ coef[self.feature == j] for j in range(len(self.terms))]
+        return np.stack(each, axis=1)
+
     def to_dict(self) -> JSONObject:
         """JSON-ready data from which `from_dict` creates an equal design."""
         terms = [{k: list(v) if isinstance(v, tuple) else v for k, v in asdict(term).items()} for term in self.terms]

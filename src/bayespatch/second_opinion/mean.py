@@ -19,6 +19,7 @@ from bayespatch.second_opinion.logistic import CURVATURES, STRENGTHS, kept_prior
 from bayespatch.types import AnyArray, JSONMapping, JSONObject
 
 N_RESIDUALS = 199  # quantiles of the residuals that are kept
+_STEPS = (np.arange(N_RESIDUALS) + 0.5) / N_RESIDUALS
 _LEAST = 1e-12  # of a variance, relative to that of the outcomes
 
 
@@ -93,9 +94,8 @@ class AdditiveMean:
             covariance = np.sum([share * fit.covariance for share, fit in fits], axis=0) + between.T @ between
         loo = base + x @ coef + moved
         left = outcomes - loo
-        steps = (np.arange(N_RESIDUALS) + 0.5) / N_RESIDUALS
         noise = float(np.sqrt(np.average(left**2, weights=weights)))
-        return cls(design, base, coef, covariance, noise, loo, weighted_quantiles(left, weights, steps), evidence)
+        return cls(design, base, coef, covariance, noise, loo, weighted_quantiles(left, weights, _STEPS), evidence)
 
     def predict(self, values: Array) -> Array:
         """Means of rows of `EncodedTable.values`, (n,)."""
@@ -104,9 +104,7 @@ class AdditiveMean:
     def points(self, values: Array) -> Array:
         """Contribution of each feature to the mean, in the outcome's unit, (n, P); from `base` they add up to it."""
         terms = self.design.matrix(values)
-        feature = self.design.feature
-        each = [terms.x[:, feature == j] @ self.coef[feature == j] for j in range(len(self.design.terms))]
-        return np.stack(each, axis=1) * terms.presence
+        return self.design.by_feature(terms.x, self.coef) * terms.presence
 
     def without(
         self, values: Array, outcomes: Array, left_out: NDArray[np.bool_], weights: Array | None = None
@@ -131,14 +129,12 @@ class AdditiveMean:
         """Quantiles of the outcome, (n, L): the mean plus quantiles of the deviations of past outcomes from "
         "their means.
         """
-        steps = (np.arange(N_RESIDUALS) + 0.5) / N_RESIDUALS
-        found = np.interp(np.asarray(levels, dtype=np.float64), steps, self.residuals)
+        found = np.interp(np.asarray(levels, dtype=np.float64), _STEPS, self.residuals)
         return self.predict(values)[:, None] + found
 
     def below(self, means: Array, at: Array) -> Array:
         """The probability, (n,), of an outcome below `at`, (n,), given these means from `predict`, (n,)."""
-        steps = (np.arange(N_RESIDUALS) + 0.5) / N_RESIDUALS
-        return np.interp(np.asarray(at) - means, self.residuals, steps, left=0.0, right=1.0)
+        return np.interp(np.asarray(at) - means, self.residuals, _STEPS, left=0.0, right=1.0)
 
     def density(self, means: Array, outcomes: Array) -> Array:
         """Normal density of outcomes around means, (n,): for `Pool.learn_densities`, with the leave-one-out means."""

@@ -58,6 +58,15 @@ def frame_of(source: str, names: Sequence[str], rows: Sequence[Sequence[object]]
     return frame
 
 
+def plain_text(value: object) -> str:
+    """A value as it would be typed: 3 and not 3.0.
+
+    >>> plain_text(3.0), plain_text(2.5), plain_text("a")
+    ('3', '2.5', 'a')
+    """
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
 def listed(names: Iterable[object], most: int = 6) -> str:
     """Names for a sentence.
 

@@ -9,7 +9,7 @@ import zlib
 from typing import TYPE_CHECKING
 
 from bayespatch.available_memory import available_memory, shown_bytes
-from bayespatch.source.frame import check_names, import_pandas, refuse
+from bayespatch.source.frame import check_names, import_pandas, plain_text, refuse
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -100,9 +100,5 @@ def _typed(values: list[object]) -> list[object]:
     """Cells of one kind as they are; where texts stand among numbers, all are texts."""
     known = [value for value in values if value is not None]
     if any(isinstance(value, str) for value in known) and not all(isinstance(value, str) for value in known):
-        return [None if value is None else _text(value) for value in values]
+        return [None if value is None else plain_text(value) for value in values]
     return values
-
-
-def _text(value: object) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

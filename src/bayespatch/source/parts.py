@@ -6,6 +6,7 @@ import glob
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from types import ModuleType
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from bayespatch.source.columnar import read_columnar
@@ -24,7 +25,6 @@ Result = TypeVar("Result")
 
 ENDING = ".parquet"
 MOST_BYTES = 256_000_000  # of a part, before compression: a larger file is cut between its row groups
-INSTALL = 'Parquet files need pyarrow: pip install "bayespatch[parquet]"'
 
 
 def parquet_files(where: str) -> list[str] | None:
@@ -79,10 +79,7 @@ class FilePart(NamedTuple):
 
 def parts_of(files: Sequence[str]) -> list[FilePart]:
     """The parts of files, in order: a large file is split between row groups."""
-    try:
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError(INSTALL) from error
+    parquet = _pyarrow().parquet
     found = []
     for file in files:
         path = os.path.abspath(file)
@@ -116,6 +113,14 @@ def read_part(part: FilePart) -> DataFrame:
     return read_columnar(repr(part.file), part.path, "Parquet", groups=part.groups, may_be_empty=True)
 
 
+def _pyarrow() -> ModuleType:
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        raise ImportError('Parquet files need pyarrow: pip install "bayespatch[parquet]"') from error
+    return pyarrow
+
+
 def _check_parquet(file: str, path: str) -> None:
     try:
         with open(path, "rb") as opened:
@@ -128,10 +133,7 @@ def _check_parquet(file: str, path: str) -> None:
 
 def column_names(file: str) -> list[str]:
     """The columns of a Parquet file, without its rows."""
-    try:
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError(INSTALL) from error
+    parquet = _pyarrow().parquet
     _check_parquet(file, file)
     try:
         return [str(name) for name in parquet.read_schema(file).names]
@@ -178,17 +180,13 @@ def write_part(path: str, columns: dict[str, str], rows: Sequence[JSONObject]) -
         Name -> pyarrow type ("string", "int64", "float64"), the same in all parts of a table.
     rows : sequence of dict
     """
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise ImportError(INSTALL) from error
+    pyarrow = _pyarrow()
     schema = pyarrow.schema([(name, getattr(pyarrow, kind)()) for name, kind in columns.items()])
     aside = f"{path}.{os.getpid()}.tmp"  # another worker may be processing it if this one was considered dead
     try:
         descriptor = os.open(aside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o600)
         with open(descriptor, "wb") as file:
-            parquet.write_table(pyarrow.Table.from_pylist(list(rows), schema=schema), file)
+            pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(rows), schema=schema), file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(aside, path)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bayespatch.source.dates import Interval, holds_dates, remade, with_intervals
 from bayespatch.source.frame import listed
-from bayespatch.validation import closest
+from bayespatch.validation import remedy
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
@@ -114,9 +114,8 @@ def features_of(frame: DataFrame, features: Sequence[str], *, id_column: str | N
     absent = [name for name in features if name not in frame.columns]
     if absent:
         spare = [name for name in frame.columns if name not in features]
-        near = closest(absent[0], spare)
-        remedy = f"its columns are {listed(frame.columns)}" if near is None else f"did you mean {near!r}?"
-        raise ValueError(f"the table has no column {listed(absent)}, which the model needs; {remedy}")
+        meant = remedy(absent[0], spare, f"its columns are {listed(frame.columns)}")
+        raise ValueError(f"the table has no column {listed(absent)}, which the model needs; {meant}")
     return frame[list(features)]
 
 
@@ -159,8 +158,7 @@ def check_identifiers(frame: DataFrame) -> None:
 def check_column(frame: DataFrame, name: str, option: str) -> None:
     """Check that the table has the column named by an option."""
     if name not in frame.columns:
-        near = closest(name, frame.columns)
-        meant = f"did you mean {near!r}?" if near else f"the columns are {listed(frame.columns, 40)}"
+        meant = remedy(name, frame.columns, f"the columns are {listed(frame.columns, 40)}")
         raise ValueError(f"{option} {name!r} is not a column of the table; {meant}")
 
 

@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from bayespatch.casebase import CaseBase
+from bayespatch.casebase.cases import Definition
 from bayespatch.casebase.people import ROLES, Person
 from bayespatch.language import gettext, using
 from bayespatch.web import passwords, rendering
@@ -32,7 +33,7 @@ WITHOUT_FACTOR = ("/account", "/account/password", "/account/second-factor", "/s
 
 
 class Ask:
-    """A user's request, and everything a page needs to answer it."""
+    """A user's request, and everything a page or a route of the REST interface needs to answer it."""
 
     def __init__(self, request: Request, service: Service, person: Person | None, session: str) -> None:
         self.request, self.service, self.session = request, service, session
@@ -60,6 +61,10 @@ class Ask:
     async def do(self, work: Callable[..., T], *args: object, **kwargs: object) -> T:
         """`Service.do`."""
         return await self.service.do(work, *args, **kwargs)
+
+    async def definition(self) -> Definition:
+        """The definition of the cases."""
+        return await self.do(lambda: self.base.definition)
 
     def number(self, name: str = "id") -> int:
         """A number in the address."""

@@ -18,7 +18,7 @@ from bayespatch.cli.casebase.options import (
     Window,
     WithoutSensitive,
 )
-from bayespatch.cli.options import Json, Period
+from bayespatch.cli.options import Json
 from bayespatch.cli.shared import taking
 from bayespatch.cli.terminal import say, show, table_text, working
 
@@ -49,7 +49,7 @@ def search(
         page = base.search(
             [read_condition(one, known) for one in where or ()],
             by=by(),
-            state=None if state is None else state.value,
+            state=state,
             order=order,
             descending=descending,
             offset=offset,
@@ -89,8 +89,7 @@ def export(
     $ bayespatch casebase export clinic.db sqlite:///research.db --table cases --without-sensitive
     """
     with opened() as base, working("Writing"):
-        chosen = None if state is None else state.value
-        n = base.export(to, by=by(), state=chosen, sensitive=not without_sensitive, table=table)
+        n = base.export(to, by=by(), state=state, sensitive=not without_sensitive, table=table)
     show({"cases": n}, json, f"{counted(n, 'case')} written")
 
 
@@ -119,7 +118,7 @@ def forget(opened: Opened, case: CaseName, reason: Reason, by: Person, json: Jso
 
 
 @taking(opened=open_base, by=person)
-def drift(opened: Opened, by: Person, every: Every = Period.month, json: Json = False) -> None:
+def drift(opened: Opened, by: Person, every: Every = "month", json: Json = False) -> None:
     """Compare predictions with outcomes over time.
 
     Examples
@@ -128,7 +127,7 @@ def drift(opened: Opened, by: Person, every: Every = Period.month, json: Json = 
     $ bayespatch casebase drift clinic.db --every year --json
     """
     with opened() as base:
-        found = base.drift(by=by(), every=every.value)
+        found = base.drift(by=by(), every=every)
     names = ["consultations", "without_precedent", "decisions", "agreement", "outcomes", "log_score", "accuracy"]
     rows = [[one["period"], *(value_text(one[name]) for name in names)] for one in found]
     headings = ["period", *(name.replace("_", " ") for name in names)]

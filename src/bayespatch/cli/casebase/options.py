@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 try:
     import typer
@@ -12,23 +11,6 @@ except ImportError as error:
     raise ImportError('the command line needs typer and rich: pip install "bayespatch[cli]"') from error
 
 from bayespatch.cli.options import Period
-
-
-class State(StrEnum):
-    """Where a case stands."""
-
-    open = "open"
-    past = "past"
-    withdrawn = "withdrawn"
-
-
-class Role(StrEnum):
-    """A user's role on the consulting page."""
-
-    viewer = "viewer"
-    clinician = "clinician"
-    steward = "steward"
-
 
 Base = Annotated[str, typer.Argument(metavar="BASE", help="The case base: a file, or a URL.", show_default=False)]
 By = Annotated[
@@ -103,7 +85,9 @@ Where = Annotated[
     list[str] | None,
     typer.Option("--where", metavar="CONDITION", help="Such as 'age>=60' or 'pain=none'; may be repeated."),
 ]
-StateOption = Annotated[State | None, typer.Option("--state", help="Only cases in this state.")]
+StateOption = Annotated[
+    Literal["open", "past", "withdrawn"] | None, typer.Option("--state", help="Only cases in this state.")
+]
 Order = Annotated[str, typer.Option("--order", metavar="COLUMN", help="The column to sort by.")]
 Descending = Annotated[bool, typer.Option("--descending", help="Sort in descending order.")]
 Offset = Annotated[int, typer.Option("--offset", help="Number to skip.", min=0)]
@@ -126,7 +110,9 @@ WithoutSensitive = Annotated[bool, typer.Option("--without-sensitive", help="Omi
 Window = Annotated[int, typer.Option("--days", metavar="DAYS", help="Number of past days to check.", min=1, max=3650)]
 Every = Annotated[Period, typer.Option("--every", help="The period of each row.")]
 PersonName = Annotated[str, typer.Argument(metavar="NAME", help="The person.", show_default=False)]
-RoleOption = Annotated[Role, typer.Option("--role", help="The role of the person.")]
+RoleOption = Annotated[
+    Literal["viewer", "clinician", "steward"], typer.Option("--role", help="The role of the person.")
+]
 LogCase = Annotated[int | None, typer.Option("--case", metavar="NUMBER", help="Only about this case.")]
 LogBy = Annotated[str | None, typer.Option("--of", metavar="NAME", help="Only what this person did.")]
 LogAfter = Annotated[int, typer.Option("--after", metavar="NUMBER", help="Only rows after this one.", min=0)]

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from bayespatch.casebase import CaseBase
-from bayespatch.casebase.cases import Definition
 from bayespatch.casebase.people import CLINICIAN, STEWARD, VIEWER, Person
 from bayespatch.types import JSONObject
+from bayespatch.web.access import Ask
 from bayespatch.web.refusals import API, PROBLEM, Refusal
 from bayespatch.web.service import LOCAL, Service
 
-Result = TypeVar("Result")
 PREFIX = f"{API}v1"
 
 _TITLES = {
@@ -55,38 +52,13 @@ async def bearer(service: Service, request: Request, role: str = VIEWER) -> Pers
     return person
 
 
-class Ask:
-    """A program's request, and the service that answers it."""
-
-    def __init__(self, service: Service, person: Person) -> None:
-        self.service, self.person = service, person
-
-    @property
-    def base(self) -> CaseBase:
-        """The case base."""
-        return self.service.base
-
-    @property
-    def by(self) -> str:
-        """The name of the person."""
-        return self.person.name
-
-    async def do(self, work: Callable[..., Result], *args: Any, **options: Any) -> Result:
-        """`Service.do`."""
-        return await self.service.do(work, *args, **options)
-
-    async def definition(self) -> Definition:
-        """The features and the outcome of the cases."""
-        return await self.do(lambda: self.base.definition)
-
-
 def _asking(role: str) -> Any:
     """The dependency that lets people of at least this role ask."""
 
     async def ask(request: Request) -> Ask:
         service: Service = request.app.state.service
         request.state.route = f"{PREFIX}{request.scope['route'].path}"
-        return Ask(service, await bearer(service, request, role))
+        return Ask(request, service, await bearer(service, request, role), "")
 
     return Depends(ask)
 

@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from bayespatch.casebase.cases import OPEN, OPERATORS, PAST, STATES, Case, Condition, Definition, condition
+from bayespatch.casebase.cases import OPEN, OPERATORS, PAST, STATES, Case, Condition, condition
 from bayespatch.casebase.errors import CaseBaseError, NotFoundError
 from bayespatch.casebase.people import CLINICIAN, STEWARD, VIEWER
 from bayespatch.dictionary import DictionaryError
@@ -23,7 +23,7 @@ N_CONDITIONS = 3
 
 async def browse(ask: Ask) -> Response:
     """A page of cases."""
-    known: Definition = await ask.do(lambda: ask.base.definition)
+    known = await ask.definition()
     query = ask.request.query_params
     rows = [
         {"column": query.get(f"c{k}", ""), "operator": query.get(f"o{k}", "="), "value": query.get(f"w{k}", "").strip()}
@@ -101,7 +101,7 @@ async def find(ask: Ask) -> Response:
 
 async def show(ask: Ask) -> Response:
     """One case: its values, outcome, consultations and patchwork."""
-    known: Definition = await ask.do(lambda: ask.base.definition)
+    known = await ask.definition()
     number = ask.number()
     case: Case = await ask.do(ask.base.case, number, by=ask.by)
     if case.state == OPEN and not sees_all(ask.person):
@@ -132,7 +132,7 @@ async def show(ask: Ask) -> Response:
 
 async def outcome(ask: Ask) -> Response:
     """The outcome of a case."""
-    known: Definition = await ask.do(lambda: ask.base.definition)
+    known = await ask.definition()
     said = ask.text("outcome")
     if said not in known.classes:
         raise Refusal(422, "Choose an outcome.")
@@ -142,7 +142,7 @@ async def outcome(ask: Ask) -> Response:
 
 async def record_follow_up(ask: Ask) -> Response:
     """Record follow-up values of a case; empty fields change nothing."""
-    known: Definition = await ask.do(lambda: ask.base.definition)
+    known = await ask.definition()
     said = forms.sent(known.follow_up, ask.form)
     values, problems = forms.read(known.follow_up, {name: text for name, text in said.items() if text})
     if problems:

@@ -42,7 +42,7 @@ class Names(NamedTuple):
 
 async def show(ask: Ask) -> Response:
     """An empty form or, with ``from``, a form with the values of a consultation as the first version."""
-    known = await _definition(ask)
+    known = await ask.definition()
     dictionary = known.features
     number = ask.request.query_params.get("from", "")
     if not number:
@@ -58,14 +58,14 @@ async def show(ask: Ask) -> Response:
 
 async def prefilled(ask: Ask, values: Mapping[str, Value], patient: str, notes: Sequence[str]) -> Response:
     """The form with values from a patient's record, to be checked first, and what the record lacks."""
-    dictionary = (await _definition(ask)).features
+    dictionary = (await ask.definition()).features
     said = forms.filled(dictionary, values)
     return ask.page("consult.html", **_form(dictionary, said, {}, {}, Names("", patient)), notes=notes)
 
 
 async def asked(ask: Ask) -> Response:
     """Handle the form: ask, set the first version, go back, try a suggestion, or save a consultation."""
-    known = await _definition(ask)
+    known = await ask.definition()
     dictionary = known.features
     action = ask.text("action")
     said, first = forms.sent(dictionary, ask.form), forms.sent(dictionary, ask.form, FIRST)
@@ -100,7 +100,7 @@ def _key(ask: Ask, said: dict[str, str]) -> str | None:
 
 async def answer(ask: Ask) -> Response:
     """Only the answer, for the script that inserts it into the page."""
-    dictionary = (await _definition(ask)).features
+    dictionary = (await ask.definition()).features
     said, first = forms.sent(dictionary, ask.form), forms.sent(dictionary, ask.form, FIRST)
     _, problems = forms.read(dictionary, said)
     if problems:
@@ -116,11 +116,6 @@ async def answer(ask: Ask) -> Response:
         return JSONResponse({"detail": stored_text(found.detail)}, found.status, found.headers)
     html = ask.render("answer.html", **content)
     return JSONResponse({"html": html, "status": content["headline"], "problems": {}})
-
-
-async def _definition(ask: Ask) -> Definition:
-    known: Definition = await ask.do(lambda: ask.base.definition)
-    return known
 
 
 def _choice(ask: Ask, known: Definition) -> JSONObject:

@@ -50,8 +50,7 @@ async def sign_in(ask: Ask) -> Response:
     """Begin a session, always with a new secret."""
     name, password = ask.text("name", 200), str(ask.form.get("password", ""))
     onward = local_path(ask.text("next"))
-    if not _passwords_count(ask):
-        raise Refusal(403, "Passwords are turned off here; use single sign-on.")
+    _check_passwords(ask)
     person = await verify_password(ask.service, ask.request, name, password, ask.text("code", 40))
     if person is None:
         return ask.page("sign_in.html", 401, onward=onward, problem=gettext(WRONG), name=name, sign_out_address=None)
@@ -61,11 +60,6 @@ async def sign_in(ask: Ask) -> Response:
     response = ask.go(onward)
     give_session(ask.request, response, secret)
     return response
-
-
-def _passwords_count(ask: Ask) -> bool:
-    provider = ask.service.single_sign_on
-    return provider is None or provider.local_passwords
 
 
 async def sign_out(ask: Ask) -> Response:
@@ -78,27 +72,29 @@ async def sign_out(ask: Ask) -> Response:
     return response
 
 
-def _check_links(ask: Ask) -> None:
-    if not _passwords_count(ask):
+def _check_passwords(ask: Ask) -> None:
+    provider = ask.service.single_sign_on
+    if provider is not None and not provider.local_passwords:
         raise Refusal(403, "Passwords are turned off here; use single sign-on.")
 
 
 async def join_form(ask: Ask) -> Response:
     """A link: choose a password."""
-    _check_links(ask)
+    return ask.page("join.html", name=await _invited(ask), problem="")
+
+
+async def _invited(ask: Ask) -> str:
+    """Whom the link in the address invites."""
+    _check_passwords(ask)
     name = await ask.do(ask.base.people.invited, ask.request.path_params["secret"])
     if name is None:
         raise Refusal(404, "This link has been used or has expired. Ask a steward for a new one.")
-    return ask.page("join.html", name=name, problem="")
+    return name
 
 
 async def join(ask: Ask) -> Response:
     """Use a link."""
-    _check_links(ask)
-    secret = ask.request.path_params["secret"]
-    name = await ask.do(ask.base.people.invited, secret)
-    if name is None:
-        raise Refusal(404, "This link has been used or has expired. Ask a steward for a new one.")
+    secret, name = ask.request.path_params["secret"], await _invited(ask)
     password = str(ask.form.get("password", ""))
     problem = await password_complaint(ask.service, password, name)
     if problem is None and password != str(ask.form.get("again", "")):
@@ -142,7 +138,7 @@ async def _people(ask: Ask, link: str = "", invited: str = "") -> Response:
 async def invite(ask: Ask) -> Response:
     """Create a link for a new user or a new password."""
     name = ask.text("name", 200)
-    _check_links(ask)
+    _check_passwords(ask)
     page = await ask.unconfirmed(gettext("Create a link with which {name} can choose a password", name=name))
     if page is not None:
         return page

@@ -6,7 +6,6 @@ from urllib.parse import urlencode
 
 from starlette.responses import Response
 
-from bayespatch.casebase.cases import Definition
 from bayespatch.casebase.consultations import WAITING
 from bayespatch.casebase.people import CLINICIAN
 from bayespatch.language import to_translate
@@ -28,7 +27,7 @@ CODES = {
 
 async def browse(ask: Ask) -> Response:
     """The last consultation of each open case."""
-    known: Definition = await ask.do(lambda: ask.base.definition)
+    known = await ask.definition()
     query = ask.request.query_params
     waiting, number = query.get("waiting", ""), page_number(query.get("page", "1"))
     risk_of = query.get("risk", "")
@@ -60,7 +59,7 @@ async def browse(ask: Ask) -> Response:
 
 async def show(ask: Ask) -> Response:
     """A consultation with the displayed explanation, and the decision."""
-    known: Definition = await ask.do(lambda: ask.base.definition)
+    known = await ask.definition()
     seen, decision, case = await ask.do(ask.base.consultation, ask.number(), by=ask.by)
     outcome = None if case.outcome is None else known.class_name(case.outcome)
     return ask.page(
@@ -77,7 +76,7 @@ async def show(ask: Ask) -> Response:
 
 async def decide(ask: Ask) -> Response:
     """What was decided."""
-    known: Definition = await ask.do(lambda: ask.base.definition)
+    known = await ask.definition()
     said, code = ask.text("decided"), ask.text("code")
     if said not in known.classes or code not in CODES:
         raise Refusal(422, "Choose the decision.")
