@@ -222,12 +222,12 @@ def page(found: dict[str, Any]) -> str:
 def _halves(part: dict[str, Any]) -> list[tuple[str, ...]]:
     low, middle, high = part["posterior_sd"]
     text = (
-        f"The heart data are split into two random halves {part['splits']} times, and a model is fitted to each "
-        "half. For each feature, the difference of the two posterior means is divided by the square root of the sum of their "
-        f"posterior variances. The absolute ratios have a median of **{part['median']:.2f}** (0.67 for normal posteriors "
-        f"with correct error bars; shrinkage lowers it), **{part['share_below_3']:.1%}** are below 3, and the largest "
-        f"is {part['largest']:.2f}. Posterior standard deviations range from {low:.2f} to {high:.2f} (10% and 90% "
-        f"quantiles), with a median of {middle:.2f}."
+        f"The heart data are split into two random halves {part['splits']} times, and a model is fitted to each half. "
+        "For each feature, the difference of the two posterior means is divided by the square root of the sum of "
+        f"their posterior variances. The absolute ratios have a median of **{part['median']:.2f}** (0.67 for normal "
+        "posteriors with correct error bars; shrinkage lowers it), "
+        f"**{part['share_below_3']:.1%}** are below 3, and the largest is {part['largest']:.2f}. Posterior standard "
+        f"deviations range from {low:.2f} to {high:.2f} (10% and 90% quantiles), with a median of {middle:.2f}."
     )
     return [("## Error bars of the importances", text)]
 
@@ -235,8 +235,8 @@ def _halves(part: dict[str, Any]) -> list[tuple[str, ...]]:
 def _coverage(part: dict[str, Any]) -> list[tuple[str, ...]]:
     text = (
         f"Coverage is measured on {part['tables']} simulated tables of 8 features, with outcomes drawn from the voting "
-        "model (one neighbor, one slope) with known importances. The table states the share of intervals that contain the "
-        "true importance."
+        "model (one neighbor, one slope) with known importances. The table states the share of intervals that contain "
+        "the true importance."
     )
     lines = ["| | 90% intervals | 50% intervals |", "|---|---|---|"]
     names = {
