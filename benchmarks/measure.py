@@ -67,7 +67,7 @@ class Section:
 def interleaved(
     tasks: dict[str, Callable[[], object]], rounds: int, clock: Callable[[], float]
 ) -> dict[str, NDArray[np.float64]]:
-    """Seconds that each task takes in each round; a round runs every task once, so that all run under the same conditions."""
+    """Seconds per task and round; each round runs every task once, so all run under the same conditions."""
     seconds = {name: np.empty(rounds) for name in tasks}
     for r in range(rounds):
         for name, task in tasks.items():
