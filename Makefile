@@ -1,4 +1,4 @@
-# Developer commands. They need Python 3.11-3.13 and make only; the first target that needs .venv builds it.
+# Developer commands. They need only Python 3.11-3.13 and make; .venv is created when a target needs it.
 
 PYTHON ?= python3
 VENV := .venv
@@ -20,14 +20,14 @@ $(STAMP): pyproject.toml cuda/pyproject.toml
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' --editable ./cuda
 	@touch $@
 
-demo: venv ## Fit the bundled heart data, explain one patient, and write a report on the patient and on the model
+demo: venv ## Fit the bundled heart data, explain a patient, and write reports on the patient and the model
 	$(BIN)/bayespatch demo --out build/demo --force
 
 serve: venv ## Serve the consulting page with the bundled heart data on http://127.0.0.1:8000
 	$(BIN)/bayespatch serve
 
 JOBS ?= 2
-# One BLAS thread per process: small matrices gain nothing from more, and idle threads slow the other processes down.
+# One BLAS thread per process: small matrices do not benefit from more, and idle threads slow down the other processes.
 test: venv ## Run all tests except the slow statistical ones (JOBS: number of processes)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses $(JOBS) --dist loadfile tests study/tests --ignore=tests/statistical --ignore=tests/browser --ignore=tests/contract
 	@command -v "$${CHROMIUM:-chromium}" > /dev/null || echo "Skipped tests/browser: Chromium not found (make test-browser)"
@@ -40,7 +40,7 @@ test-casebase: venv ## Run the long tests of the case base: random operations, k
 	$(BIN)/python -m pytest tests/casebase tests/statistical/test_casebase.py
 
 EDITS ?= 10000
-test-hostile: venv ## Load forged model files and checkpoints with valid checksums in bounded memory and time (EDITS: number of files)
+test-hostile: venv ## Load forged model files and checkpoints that have valid checksums, with limited memory and time (EDITS: number of files)
 	$(BIN)/python tests/hostile/attack.py --edits $(EDITS)
 
 AXE ?= build/axe/node_modules/axe-core/axe.min.js
@@ -95,10 +95,10 @@ format: venv ## Format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: venv ## Measure speed and mixing, as ratios within one run
+bench: venv ## Run the benchmarks of speed and mixing
 	$(BIN)/python benchmarks/bench.py
 
-catalogs: venv ## Collect the texts of the pages into the catalogs of translations, and compile these (LANGUAGES: codes of new ones)
+catalogs: venv ## Update and compile the translation catalogs of the pages (LANGUAGES: codes of new languages)
 	$(BIN)/python generators/catalogs.py $(LANGUAGES)
 
 docs: $(VENV)/.docs ## Build the documentation into site/ (warnings are errors)
@@ -109,10 +109,10 @@ $(VENV)/.docs: $(STAMP)
 	@touch $@
 
 GENERATORS ?= card cli_page rest_page readme figures casebase_page survival_page tutorials transcripts notebooks
-pages: venv ## Regenerate the generated parts of the documentation (GENERATORS: a selection; screenshots needs Chromium)
+pages: venv ## Regenerate the generated parts of the documentation (GENERATORS: a selection; screenshots requires Chromium)
 	for name in $(GENERATORS); do $(BIN)/python generators/$$name.py || exit 1; done
 
-package-check: venv ## Build wheel and sdist, install them and each extra in empty environments, write an SBOM (slow)
+package-check: venv ## Build wheel and sdist, install them and each extra in empty environments, and write an SBOM (slow)
 	$(BIN)/python tests/packaging/installs.py
 
 study: venv ## Run the paper's experiments, reusing finished parts (READMISSION=path adds the third data set)

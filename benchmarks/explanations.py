@@ -290,7 +290,9 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS), help="run these parts only")
     parser.add_argument("--tables", nargs="+", default=list(SHOWN), help="on these tables only")
     parser.add_argument("--jobs", type=int, default=1, help="threads")
-    parser.add_argument("--quick", action="store_true", help="short chains, one fold: to see that it runs")
+    parser.add_argument(
+        "--quick", action="store_true", help="use short chains and one fold, to check that everything runs"
+    )
     parser.add_argument("--out", type=Path, help="JSON file")
     return parser.parse_args(arguments)
 

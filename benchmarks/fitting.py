@@ -51,16 +51,19 @@ def main(quick: bool, tell: Say) -> Section:
                 "cases": n_cases,
                 "features": n_features,
                 "seconds": wall,
-                "processor, s": processor,
-                "ns of processor / (N S P sweeps)": 1e9 * processor / (size * 4 * 2 * draws),
+                "processor time, s": processor,
+                "processor ns / (N S P sweeps)": 1e9 * processor / (size * 4 * 2 * draws),
             }
         )
         tell(f"    {n_cases} cases, {n_features} features: {wall:.1f} s")
     section.tables["fitting_growth"] = rows
-    each = [float(row["ns of processor / (N S P sweeps)"]) for row in rows]
+    each = [float(row["processor ns / (N S P sweeps)"]) for row in rows]
     section.findings.append(
         Finding(
-            "Cost of a fit per N*S*P, largest table over smallest", each[min(2, len(each) - 1)] / each[0], 1.2, True
+            "Cost of a fit per N*S*P, largest table relative to the smallest",
+            each[min(2, len(each) - 1)] / each[0],
+            1.2,
+            True,
         )
     )
     return section

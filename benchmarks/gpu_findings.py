@@ -1,4 +1,4 @@
-"""What ``gpu.py`` found on a GPU, for the page: no part of `make bench`, which runs where there is none."""
+"""Results of ``gpu.py`` for the page. It is not part of `make bench`, which also runs without a GPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from measure import Finding, Row, Section
 
 
 def read(path: Path, on_two_cores: dict[tuple[int, int], float]) -> Section:
-    """The tables of a ``gpu.json``; seconds a sweep on two cores, by cases and parents, beside them where known."""
+    """Read the tables of ``gpu.json``; `on_two_cores` has seconds per sweep on two cores by (cases, parents)."""
     found = json.loads(path.read_text())
     full = found["speed"][0]
     models = {row["model"]: row for row in found["models"]}
@@ -20,14 +20,14 @@ def read(path: Path, on_two_cores: dict[tuple[int, int], float]) -> Section:
         "gpu",
         [
             Finding(f"{found['device']}, {size}, Model I: one sweep", models["I"]["gpu_ms"], 6, True, " ms"),
-            Finding(f"the same, over one core of its host: times as fast, {size}", full["ratio"], 1000, False),
+            Finding(f"the same, speedup over one core of the host, {size}", full["ratio"], 1000, False),
             Finding(f"{found['device']}, Model II / Model I, {size}", models["II"]["times_model_i"], 10, True),
-            *([Finding("the readmission file end to end", end["total_seconds"], 180, True, " s")] if end else []),
+            *([Finding("readmission data, end to end", end["total_seconds"], 180, True, " s")] if end else []),
         ],
         {
             "gpu_sizes": [size_row(row, on_two_cores) for row in found["speed"]],
             "gpu_models": [
-                {"model": row["model"], "a sweep, ms": row["gpu_ms"], "times Model I": row["times_model_i"]}
+                {"model": row["model"], "sweep, ms": row["gpu_ms"], "relative to Model I": row["times_model_i"]}
                 for row in found["models"]
             ],
         },
@@ -35,7 +35,7 @@ def read(path: Path, on_two_cores: dict[tuple[int, int], float]) -> Section:
 
 
 def size_row(row: dict[str, Any], on_two_cores: dict[tuple[int, int], float]) -> Row:
-    """Of one size."""
+    """The row for a size."""
     two = on_two_cores.get((row["N"], row["S"])) if row["P"] == 19 else None
     return {
         "cases": row["N"],
@@ -43,8 +43,8 @@ def size_row(row: dict[str, Any], on_two_cores: dict[tuple[int, int], float]) ->
         "features": row["P"],
         "GPU, ms": row["gpu_ms"],
         "arithmetic limit, ms": row["limit_ms"],
-        "times the limit": row["times_limit"],
-        "one core of its host, ms": row["core_ms"],
-        "times as fast": row["ratio"],
+        "GPU / limit": row["times_limit"],
+        "one core of the host, ms": row["core_ms"],
+        "speedup": row["ratio"],
         "two cores here, ms": "" if two is None else 1e3 * two,
     }

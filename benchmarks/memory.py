@@ -101,19 +101,19 @@ def main(quick: bool, tell: Say) -> Section:
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:
         install_core(folder)
-        for name, packages in (("its requirements", folder), ("all that is here, xarray and pandas too", None)):
+        for name, packages in (("required packages", folder), ("all packages, including xarray and pandas", None)):
             measure_apart(4, 4, 1, packages)  # compiles what is not in the cache yet: a compiler's memory is not meant
             code = measure_apart(4, 4, 1, packages)["added"]
             for chains in (1, 4):
                 seen = measure_apart(n_cases, n_parents, chains, packages)
                 rows.append(
                     {
-                        "installed": name,
+                        "packages": name,
                         "chains": chains,
                         "added, MB": seen["added"],
-                        "a tiny problem adds, MB": code,
+                        "added by a tiny problem, MB": code,
                         "z_mean, MB": seen["z_mean"],
-                        "w, if dense, MB": n_cases * n_parents * 19 * chains / PER_MB,
+                        "dense w, MB": n_cases * n_parents * 19 * chains / PER_MB,
                         "neighbors per case": seen["neighbors"],
                     }
                 )
@@ -122,8 +122,8 @@ def main(quick: bool, tell: Say) -> Section:
     for row in (rows[0], rows[2]):
         section.findings.append(
             Finding(
-                f"N={n_cases}, S={n_parents}, P=19, one chain, installed {row['installed']}: memory that a first call "
-                "of `sample` adds, code and all",
+                f"N={n_cases}, S={n_parents}, P=19, one chain, {row['packages']}: memory added by the first call "
+                "of `sample`, including code",
                 float(row["added, MB"]),
                 250,
                 at_most=True,

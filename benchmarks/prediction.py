@@ -61,12 +61,14 @@ def beside_the_sampler(n_cases: int, draws: int, rounds: int, section: Section, 
                 "cases": n_cases,
                 "parents": len(clf.parents_),
                 "draws used": n_draws,
-                "as many updates, s": float(np.median(seconds["update"])),
+                "same number of updates, s": float(np.median(seconds["update"])),
                 "prediction, s": float(np.median(seconds["predict"])),
                 "ratio": times,
             }
         )
-        section.findings.append(Finding(f"Prediction over as many updates, Model {kind}", times, 1.3, at_most=True))
+        section.findings.append(
+            Finding(f"Prediction time relative to the same number of updates, Model {kind}", times, 1.3, at_most=True)
+        )
         tell(f"    Model {kind}: {times:.2f}")
     section.tables["prediction_cost"] = rows
 

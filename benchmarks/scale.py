@@ -74,8 +74,8 @@ def sampling(section: Section, quick: bool, tell: Say) -> None:
                     "seconds per sweep": seen["seconds"],
                     "ns per (case, parent, feature)": 1e9 * seen["seconds"] / (n_cases * n_parents * N_FEATURES),
                     "added, MB": added,
-                    "computed, MB": seen["needed"],
-                    "added / computed": added / seen["needed"],
+                    "estimated, MB": seen["needed"],
+                    "added / estimated": added / seen["needed"],
                     "peak of the process, MB": seen["peak"],
                     f"with {FULL} draws, MB": seen["peak"] + seen["needed full"] - seen["needed"],
                     "neighbors per case": seen["neighbors"],
@@ -89,10 +89,8 @@ def sampling(section: Section, quick: bool, tell: Say) -> None:
     section.findings.append(
         Finding(f"{what}: peak of the process with {FULL} draws", most, 2000, at_most=True, unit=" MB")
     )
-    worst = max(float(row["added / computed"]) for row in rows)
-    section.findings.append(
-        Finding("memory that `sample` adds, over what it computes before", worst, 1.25, at_most=True)
-    )
+    worst = max(float(row["added / estimated"]) for row in rows)
+    section.findings.append(Finding("memory added by `sample`, relative to the estimate", worst, 1.25, at_most=True))
 
 
 def parents(section: Section, quick: bool, tell: Say) -> None:
@@ -112,9 +110,9 @@ def parents(section: Section, quick: bool, tell: Say) -> None:
                 {
                     "cases": len(x),
                     "parents": n_parents,
-                    "chosen": way,
+                    "method": way,
                     "seconds": seconds,
-                    "features differing from the nearest": nearest(x[chosen.cases], x[chosen.parents]),
+                    "features that differ from the nearest parent": nearest(x[chosen.cases], x[chosen.parents]),
                 }
             )
             tell(f"    {n_parents} {way}: {seconds:.2f} s")
@@ -122,7 +120,11 @@ def parents(section: Section, quick: bool, tell: Say) -> None:
     slowest = max(float(row["seconds"]) for row in rows)
     section.findings.append(
         Finding(
-            f"choosing up to {rows[-1]['parents']} of {len(x)} cases as parents: slowest way", slowest, 30, True, " s"
+            f"choosing up to {rows[-1]['parents']} of {len(x)} cases as parents: slowest method",
+            slowest,
+            30,
+            True,
+            " s",
         )
     )
 

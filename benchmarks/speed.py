@@ -78,17 +78,17 @@ def beside_a_random_number(n_cases: int, n_parents: int, rounds: int, section: S
             "what": text,
             "ns per (case, parent, feature)": float(np.median(each[name]) * 1e9),
             "best ns": float(each[name].min() * 1e9),
-            "in doubles": ratio(each[name], each["double"]),
+            "relative to one double": ratio(each[name], each["double"]),
             "neighbors per case": chain.neighbors if name != "double" else "",
         }
         for name, text in names.items()
     ]
     where = f"Model I, N={n_cases}, S={n_parents}, P=19, one thread"
-    doubles = "in doubles from `numpy.random.Generator.random`"
+    doubles = "relative to drawing one double with `numpy.random.Generator.random`"
     each_update, each_sweep = (ratio(each[name], each["double"]) for name in ("update", "sweep"))
     section.findings += [
         Finding(f"{where}: one (case, parent, feature) update of z and w, {doubles}", each_update, 0.6, at_most=True),
-        Finding(f"{where}: a complete sweep by (case, parent, feature), {doubles}", each_sweep, 0.9, at_most=True),
+        Finding(f"{where}: a complete sweep per (case, parent, feature), {doubles}", each_sweep, 0.9, at_most=True),
     ]
 
 
@@ -104,7 +104,7 @@ def between_models(n_cases: int, n_parents: int, rounds: int, section: Section) 
             "update / Model I": ratio(updates[kind], updates["I"]),
             "sweep, ms": float(np.median(sweeps[kind]) * 1e3),
             "sweep / Model I": ratio(sweeps[kind], sweeps["I"]),
-            "moves of q in a sweep": N_MOVES[kind],
+            "moves of q per sweep": N_MOVES[kind],
             "neighbors per case": chains[kind].neighbors,
         }
         for kind in KINDS
@@ -127,14 +127,14 @@ def on_two_threads(n_cases: int, n_parents: int, rounds: int, section: Section) 
             "what": text,
             "1 thread, ms": float(np.median(seconds[f"{name} 1"]) * 1e3),
             "2 threads, ms": float(np.median(seconds[f"{name} 2"]) * 1e3),
-            "times faster": speedups[name],
+            "speedup": speedups[name],
         }
         for name, text in {"update": "update of z and w", "sweep": "complete sweep"}.items()
     ]
     where = f"Model I, N={n_cases}, S={n_parents}, P=19"
     section.findings += [
-        Finding(f"2 threads over 1, {where}: complete sweep", speedups["sweep"], 1.8, at_most=False),
-        Finding(f"2 threads over 1, {where}: update of z and w", speedups["update"], 1.8, at_most=False),
+        Finding(f"speedup with 2 threads, {where}: complete sweep", speedups["sweep"], 1.8, at_most=False),
+        Finding(f"speedup with 2 threads, {where}: update of z and w", speedups["update"], 1.8, at_most=False),
     ]
 
 
@@ -156,10 +156,10 @@ def when_threads_pay(sizes: list[int], n_parents: int, rounds: int, section: Sec
                 "cases": n_cases,
                 "1 thread, ms": float(np.median(seconds["1"]) * 1e3 / repeats),
                 "2 threads, ms": float(np.median(seconds["2"]) * 1e3 / repeats),
-                "times faster": ratio(seconds["1"], seconds["2"]),
+                "speedup": ratio(seconds["1"], seconds["2"]),
             }
         )
-        tell(f"    {n_cases} cases: {rows[-1]['times faster']:.2f}")
+        tell(f"    {n_cases} cases: {rows[-1]['speedup']:.2f}")
     section.tables["speed_threads_by_cases"] = rows
 
 

@@ -46,7 +46,7 @@ RESULTS, PAGE = HOME / "results" / "stability.json", HOME.parent / "docs" / "sta
 
 
 def halves(n_splits: int = 10) -> dict[str, Any]:
-    """Two fits that share no patient should differ as their posteriors say."""
+    """Compare fits to disjoint halves, whose importances should differ as much as their posteriors imply."""
     X, y = datasets.load_heart()
     ratios = []
     for split in range(n_splits):
@@ -205,9 +205,9 @@ def page(found: dict[str, Any]) -> str:
     parts = [
         (
             "# Calibration and stability",
-            "How well the error bars of the importances are calibrated, how much answers change with the random seed, "
-            "and what a patient without any known value gets. `python benchmarks/stability.py` writes this page and "
-            "`benchmarks/results/stability.json`.",
+            "This page shows how well the error bars of the importances are calibrated, how much answers change with "
+            "the random seed, and what is predicted for a patient without any known value. `python "
+            "benchmarks/stability.py` writes it and `benchmarks/results/stability.json`.",
         ),
         *(_halves(found["halves"]) if "halves" in found else ()),
         *(_coverage(found["coverage"]) if "coverage" in found else ()),
@@ -222,21 +222,21 @@ def page(found: dict[str, Any]) -> str:
 def _halves(part: dict[str, Any]) -> list[tuple[str, ...]]:
     low, middle, high = part["posterior_sd"]
     text = (
-        f"The heart data are split into two random halves, {part['splits']} times, and a model is fitted to each "
-        "half. For each feature, the difference of the two posterior means is divided by the root of the summed "
-        f"posterior variances. The absolute ratios have median **{part['median']:.2f}** (0.67 for normal posteriors "
-        f"with correct error bars; shrinkage lowers it), **{part['share_below_3']:.1%}** are below 3, and the largest "
-        f"is {part['largest']:.2f}. Posterior standard deviations range from {low:.2f} to {high:.2f} (10% and 90% "
-        f"quantiles), median {middle:.2f}."
+        f"The heart data are split into two random halves {part['splits']} times, and a model is fitted to each half. "
+        "For each feature, the difference of the two posterior means is divided by the square root of the sum of "
+        f"their posterior variances. The absolute ratios have a median of **{part['median']:.2f}** (0.67 for normal "
+        "posteriors with correct error bars; shrinkage lowers it), "
+        f"**{part['share_below_3']:.1%}** are below 3, and the largest is {part['largest']:.2f}. Posterior standard "
+        f"deviations range from {low:.2f} to {high:.2f} (10% and 90% quantiles), with a median of {middle:.2f}."
     )
     return [("## Error bars of the importances", text)]
 
 
 def _coverage(part: dict[str, Any]) -> list[tuple[str, ...]]:
     text = (
-        f"Coverage: {part['tables']} simulated tables of 8 features, whose outcomes are drawn from the voting model "
-        "(one neighbor, one slope) with known importances. The table states the share of intervals that contain the "
-        "true importance."
+        f"Coverage is measured on {part['tables']} simulated tables of 8 features, with outcomes drawn from the voting "
+        "model (one neighbor, one slope) with known importances. The table states the share of intervals that contain "
+        "the true importance."
     )
     lines = ["| | 90% intervals | 50% intervals |", "|---|---|---|"]
     names = {
@@ -251,8 +251,8 @@ def _coverage(part: dict[str, Any]) -> list[tuple[str, ...]]:
 
 def _steady(part: dict[str, Any]) -> list[tuple[str, ...]]:
     text = (
-        f"Heart data, {part['patients']} held-out patients, {part['seeds']} fits that differ in the seed only. Each "
-        "pair of fits is compared; differences are those of the predicted probability."
+        f"Heart data, {part['patients']} held-out patients, {part['seeds']} fits that differ only in the seed. All "
+        "pairs of fits are compared; the differences are between predicted probabilities."
     )
     lines = [
         "| | mean difference | largest | stated error | largest | rms difference / stated | same four neighbors |",
@@ -267,7 +267,7 @@ def _steady(part: dict[str, Any]) -> list[tuple[str, ...]]:
         )
     demo = part["demo_patient"]
     spread = (
-        f"The probability of heart disease for one patient, with seeds 0 to 9, lies between {min(demo):.3f} and "
+        f"With seeds 0 to 9, the probability of heart disease for one patient lies between {min(demo):.3f} and "
         f"{max(demo):.3f} (a range of {100 * part['demo_range']:.1f} percentage points)."
     )
     return [("## Other seeds", text, "\n".join(lines), spread)]
@@ -276,7 +276,10 @@ def _steady(part: dict[str, Any]) -> list[tuple[str, ...]]:
 def _base(part: dict[str, Any]) -> list[tuple[str, ...]]:
     lines = ['| table | default | class_weight="balanced" |', "|---|---|---|"]
     lines += [f"| {name} | {gap['plain']:.4f} | {gap['weighted']:.4f} |" for name, gap in part.items()]
-    text = "If all values are missing, the prediction is the (weighted) class frequency. Largest difference from it:"
+    text = (
+        "If all values are missing, the prediction is the (weighted) class frequency. The table shows the largest "
+        "difference from it:"
+    )
     return [("## A patient without known values", text, "\n".join(lines))]
 
 

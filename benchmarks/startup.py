@@ -55,7 +55,7 @@ def main(quick: bool, tell: Say) -> Section:
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as cache:
         # A quick run has no time to compile, and takes the kernels that are there.
-        runs = {} if quick else {"first process: compiles": [start("I", cache)]}
+        runs = {} if quick else {"first process (compiles)": [start("I", cache)]}
         for model in ("I", "II", "III"):
             found = None if quick else cache
             runs[f"later process, Model {model}"] = [start(model, found) for _ in range(1 if quick else 5)]
@@ -74,7 +74,7 @@ def main(quick: bool, tell: Say) -> Section:
     slowest = max(float(row["import to first sweep, s"]) for row in rows[-3:])
     section.findings.append(
         Finding(
-            "a later process: from `import bayespatch` to the first finished sweep", slowest, 2, at_most=True, unit=" s"
+            "later process: from `import bayespatch` to the end of the first sweep", slowest, 2, at_most=True, unit=" s"
         )
     )
     return section

@@ -1,4 +1,4 @@
-"""Writes docs/card.html, the two-page card "How to read an answer", from docs/clinicians.md.
+"""Write docs/card.html, the two-page card "How to read an answer", from docs/clinicians.md.
 
 ``make pages GENERATORS=card``
 """
@@ -47,7 +47,7 @@ def main() -> None:
 
 
 def card(text: str) -> str:
-    """The card as a page of HTML, from the text of clinicians.md."""
+    """Convert the text of clinicians.md to the card, an HTML page."""
     sections = dict(re.findall(r"^## (.+)\n((?:(?!## ).*\n?)*)", text, re.MULTILINE))
     title = re.search(r"^# (.+)$", text, re.MULTILINE)
     assert title is not None
@@ -65,7 +65,7 @@ def card(text: str) -> str:
 
 
 def _html(markdown: str) -> str:
-    """A section without its links and pictures, which paper cannot follow."""
+    """Render a section as HTML, without its links and figures (which are useless on paper)."""
     plain = re.sub(r"!\[[^]]*\]\([^)]*\)(\{[^}]*\})?", "", markdown)
     plain = re.sub(r" \(\[[^]]*\]\([^)]*\)\)", "", plain)
     plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", plain)

@@ -1,4 +1,4 @@
-"""Writes the walk-through in docs/casebase.md: one patient's life, every command run while the page is written.
+"""Write the worked example in docs/casebase.md by running every command.
 
 ``make pages GENERATORS=casebase_page``
 """
@@ -18,14 +18,14 @@ sys.path[:0] = [str(HOME), str(HOME / "src")]
 from generators.console import install_program, printed, shown
 
 PAGE = Path(__file__).parents[1] / "docs" / "casebase.md"
-PATIENT = 20  # of the heart data: the one who comes
+PATIENT = 20  # row of the heart data used as the new patient
 ONE = '"=H-7741"'
 COUNT = "find . -path './clinic.db*' -type f -exec cat {} + | grep -c -a -e 'H-7741' -e 'cousin'"
 
-# What is said before, and what is typed.
+# Introductory text and commands of each step.
 WALK: list[tuple[str, list[str]]] = [
     (
-        "The clinic starts with 302 past patients (the bundled heart data without one of them) and a data dictionary.",
+        "The clinic starts with 302 past patients (the bundled heart data without one patient) and a data dictionary.",
         [
             "head -4 columns.csv",
             "bayespatch casebase init clinic.db",
@@ -87,35 +87,35 @@ WALK: list[tuple[str, list[str]]] = [
 
 
 def main() -> None:
-    """Make the tables, run the commands, and put what they print into the page."""
+    """Create the tables, run the commands and insert their output into the page."""
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         values = make_tables(folder)
-        said = [f"{textwrap.fill(before, 120)}\n\n{session(lines, folder, values)}" for before, lines in WALK]
+        steps = [f"{textwrap.fill(before, 120)}\n\n{session(lines, folder, values)}" for before, lines in WALK]
     page = PAGE.read_text(encoding="utf-8")
     begin, end = re.search(r"<!-- begin.*-->\n", page), page.index("<!-- end -->")
     assert begin is not None
-    PAGE.write_text(page[: begin.end()] + "\n" + "\n".join(said) + "\n" + page[end:], encoding="utf-8")
+    PAGE.write_text(page[: begin.end()] + "\n" + "\n".join(steps) + "\n" + page[end:], encoding="utf-8")
 
 
 def session(lines: list[str], folder: Path, values: dict[str, str]) -> str:
-    """Commands and what they print."""
+    """The commands with their output."""
     session = []
     for line in lines:
         for name, value in values.items():
             line = line.replace(f"{{{name}}}", value)
         output = printed(line, folder)
         session.append((line, output))
-        found = re.search(r"consultation +(\d+), case", output)
-        if found is not None:  # what later commands need
-            values["consultation"] = found[1]
+        match = re.search(r"consultation +(\d+), case", output)
+        if match is not None:  # later commands need these values
+            values["consultation"] = match[1]
             sick = output.partition(", heart disease ")[2].partition("%")[0]
             values["other"] = "'no heart disease'" if int(sick) >= 50 else "'heart disease'"
     return shown(session)
 
 
 def make_tables(folder: Path) -> dict[str, str]:
-    """Past patients, the data dictionary and the program; returns the one who comes."""
+    """Write the past patients and the data dictionary, install the program, and return values for the commands."""
     import json
 
     from bayespatch.datasets import load_heart
@@ -134,14 +134,14 @@ def make_tables(folder: Path) -> dict[str, str]:
             spans = ["..".join(map(str, span[name])) if name in span else "" for span in (usual, possible)]
             label = X.attrs["descriptions"].get(name, "heart disease")
             writer.writerow([name, label, "number", levels, *spans])
-    someone = {name: None if value is None else float(value) for name, value in table[X.columns].iloc[PATIENT].items()}
-    someone = {
-        name: int(value) if value is not None and value.is_integer() else value for name, value in someone.items()
+    patient = {name: None if value is None else float(value) for name, value in table[X.columns].iloc[PATIENT].items()}
+    patient = {
+        name: int(value) if value is not None and value.is_integer() else value for name, value in patient.items()
     }
     install_program(folder)
     return {
-        "values": json.dumps(someone),
-        "mistyped": json.dumps({**someone, "trestbps": 1400}),
+        "values": json.dumps(patient),
+        "mistyped": json.dumps({**patient, "trestbps": 1400}),
         "outcome": f"'{y.attrs['labels'][int(y.iloc[PATIENT])]}'",
     }
 

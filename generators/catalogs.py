@@ -1,6 +1,6 @@
-"""Collects the texts of the pages into the catalogs of translations, and compiles these.
+"""Collect the text of the pages into the translation catalogs and compile them.
 
-``make catalogs``. A text that is new has no translation yet, and a test fails until it has one.
+``make catalogs``. New text has no translation yet; a test fails until it has one.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SOURCE = HOME / "src" / "bayespatch"
 LOCALE = SOURCE / "locale"
 KEYWORDS = {"_": None, "gettext": None, "to_translate": None, "ngettext": (1, 2), "pgettext": ((1, "c"), 2)}
 
-# What a page shows: templates, Python that passes texts to them, and messages that are written in English elsewhere.
+# Text on pages: templates, Python code that passes text to them, and messages written in English elsewhere.
 TEMPLATES = (
     "web/templates/*.html",
     *(f"explain/templates/{name}.html" for name in ("explanation", "details", "follow_up", "graphics")),
@@ -33,7 +33,7 @@ CASE_BASE = (
     *("visits", "base", "promotion", "monitoring"),
 )
 ERRORS = ("CaseBaseError", "ConflictError", "NotFoundError", "UnavailableError")
-MESSAGES = {  # files -> calls, functions and variables that the texts are passed to, returned by or assigned to
+MESSAGES = {  # files -> calls, functions and variables that text is passed to, returned by or assigned to
     "web/*.py": ("Refusal", "SignInError", "ConflictError", "NotFoundError", "refit_result", "public"),
     "web/pages/*.py": ("Refusal", "SignInError"),
     "explain/guards.py": ("Guard", "text"),
@@ -87,7 +87,7 @@ VALUES = (
 
 
 def template() -> Catalog:
-    """All texts, without translations."""
+    """The catalog of all text, without translations."""
     found = Catalog(project="bayespatch", domain="bayespatch", charset="utf-8")
     for method, patterns in (("jinja2", TEMPLATES), ("python", PYTHON)):
         for path in _files(patterns):
@@ -156,7 +156,7 @@ def _name(node: ast.expr) -> str:
 
 
 def _texts(node: ast.expr | None) -> list[str]:
-    """Texts that an expression may be."""
+    """Possible string values of an expression."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return [node.value]
     if isinstance(node, ast.IfExp):
@@ -174,7 +174,7 @@ def _texts(node: ast.expr | None) -> list[str]:
 
 
 def catalog(code: str) -> Catalog:
-    """The catalog of a language as it is in the repository."""
+    """Read the catalog of a language from the repository."""
     with open(_path(code), "rb") as file:
         return read_po(file, locale=code)
 
@@ -184,7 +184,7 @@ def _path(code: str) -> Path:
 
 
 def update(code: str) -> None:
-    """Bring the catalog of a language up to date, and compile it."""
+    """Update and compile the catalog of a language."""
     path, texts = _path(code), template()
     path.parent.mkdir(parents=True, exist_ok=True)
     found = catalog(code) if path.exists() else Catalog(locale=code)
@@ -200,11 +200,11 @@ def update(code: str) -> None:
     with open(path.with_suffix(".mo"), "wb") as file:
         write_mo(file, found)
     missing = sum(not message.string or not all(message.string) for message in found if message.id)
-    print(f"{code}: {len(found)} texts, {missing} without a translation")
+    print(f"{code}: {len(found)} messages, {missing} without a translation")
 
 
 def main() -> None:
-    """Update the languages that there are, and those that are named."""
+    """Update the existing languages and those named on the command line."""
     codes = {path.name for path in LOCALE.iterdir() if path.is_dir()} | set(sys.argv[1:])
     for code in sorted(codes):
         update(code)

@@ -1,6 +1,6 @@
-"""Writes docs/cli.md, the reference of every command, from the commands themselves.
+"""Write docs/cli.md, the command reference, from the commands.
 
-``make pages GENERATORS=cli_page``; a test fails if the page is stale.
+``make pages GENERATORS=cli_page``. A test fails if the page is out of date.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def page() -> str:
 
 
 def section(command: Callable[..., Any], group: str = "") -> str:
-    """One command: what it does, its examples, what it takes."""
+    """A command: description, examples, arguments and options."""
     text, examples = help_of(command)
     kinds = get_type_hints(command, include_extras=True)
     rows = [row(name, kinds[name], param.default) for name, param in inspect.signature(command).parameters.items()]
@@ -76,7 +76,7 @@ def row(name: str, kind: Any, default: Any) -> str:
         [base] = [one for one in get_args(base) or (base,) if one is not type(None)]
     if isinstance(about, ArgumentInfo):
         return f"| `{about.metavar}` | {cell(about.help)} | |"
-    given = [decl for decl in (about.default, *(about.param_decls or ())) if isinstance(decl, str)]  # as typer reads it
+    given = [decl for decl in (about.default, *(about.param_decls or ())) if isinstance(decl, str)]  # as typer does
     called = "`, `".join(given or [f"--{name.replace('_', '-')}"])
     if default is inspect.Parameter.empty:
         usual = "required"
@@ -86,7 +86,7 @@ def row(name: str, kind: Any, default: Any) -> str:
 
 
 def value(base: Any, about: Any) -> str:
-    """What follows the name of an option."""
+    """The placeholder after the name of an option."""
     if base is bool:
         return ""
     if get_origin(base) is Literal:
@@ -95,7 +95,7 @@ def value(base: Any, about: Any) -> str:
 
 
 def cell(text: str) -> str:
-    """A text in a table."""
+    """Text escaped for a table."""
     return text.replace("|", "\\|")
 
 

@@ -1,4 +1,4 @@
-"""Sessions at a terminal, for the pages that show some: the program on the path of a folder, and what lines print."""
+"""Run commands at a terminal and show their output, for pages with sample sessions."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ main()
 
 
 def install_program(folder: Path) -> None:
-    """The program ``bayespatch`` of this checkout, in the folder's own ``bin``."""
+    """Install the program ``bayespatch`` of this checkout in ``bin`` inside the folder."""
     (folder / "bin").mkdir()
     (folder / "bin" / "bayespatch").write_text(PROGRAM)
     (folder / "bin" / "bayespatch").chmod(0o755)
 
 
 def printed(line: str, folder: Path, **variables: str) -> str:
-    """What a line prints in the folder, both streams as a terminal shows them."""
+    """Run a line in the folder and return its output, with both streams as a terminal shows them."""
     print(line, file=sys.stderr)
     path = os.pathsep.join([str(folder / "bin"), str(Path(sys.executable).parent), os.environ["PATH"]])
     environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT / "src"), "COLUMNS": "118", **variables}
@@ -34,5 +34,5 @@ def printed(line: str, folder: Path, **variables: str) -> str:
 
 
 def shown(lines: list[tuple[str, str]]) -> str:
-    """Lines and what they printed, as Markdown."""
+    """Lines with their output, as Markdown."""
     return "```console\n" + "\n\n".join(f"$ {line}\n{output}".rstrip() for line, output in lines) + "\n```\n"

@@ -1,7 +1,7 @@
-"""Draws the pictures in docs/figures: the paper's example patients and the views of a whole model, on the bundled data.
+"""Draw the figures in docs/figures: the paper's example patients and plots of the whole model, for the bundled data.
 
-``make pages GENERATORS=figures`` takes a minute or two. The ``network`` pictures follow the paper's figures of the same
-names: two patients with the condition and two without, of each data set.
+``make pages GENERATORS=figures`` takes a minute or two. The ``network`` figures correspond to the paper's figures of
+the same names: two patients with the condition and two without it from each data set.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from bayespatch import PatchworkClassifier, datasets, plot
 from bayespatch.sampling.diagnostics import MixingWarning
 
 HOME = Path(__file__).parents[1] / "docs" / "figures"
-N_HELD_OUT = 40  # patients from whom the examples are taken; the model has not seen them
+N_HELD_OUT = 40  # held-out patients, from which the examples are taken
 
 
 def main() -> None:
-    """All pictures."""
+    """Draw all figures."""
     warnings.simplefilter("ignore", MixingWarning)
     HOME.mkdir(exist_ok=True)
     for data, names in (("breast", ("network1", "network11")), ("heart", ("network111", "network1111"))):
@@ -29,7 +29,7 @@ def main() -> None:
         order = np.random.default_rng(0).permutation(len(X))
         past, new = order[N_HELD_OUT:], order[:N_HELD_OUT]
         clf = PatchworkClassifier(random_state=0).fit(X.iloc[past], y.iloc[past])
-        for label, name in zip(clf.classes_[::-1], names, strict=True):  # those with the condition first
+        for label, name in zip(clf.classes_[::-1], names, strict=True):  # patients with the condition first
             two = [row for row in new if y.iloc[row] == label][:2]
             for number, why in enumerate(clf.explain_all(X.iloc[two]), 1):
                 figure = plot.patchwork(why)
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def save(figure, name: str) -> None:
-    """As PNG, the same bytes for the same picture."""
+    """Save as PNG, with the same bytes for the same figure."""
     figure.savefig(HOME / f"{name}.png", dpi=110, metadata={"Software": None})
     print(HOME / f"{name}.png")
 

@@ -1,4 +1,4 @@
-"""What mkdocs.yml cannot say: pages from elsewhere in the repository, pages that do not exist yet, and notebooks."""
+"""MkDocs hook that adds pages from outside docs/ and notebooks, and skips pages that do not exist yet."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
-# Page of the site -> where it is in the repository.
+# Page of the site -> its path in the repository.
 ELSEWHERE = {
     "benchmarks.md": "benchmarks/README.md",
     "contributing.md": "CONTRIBUTING.md",
@@ -26,13 +26,13 @@ log = logging.getLogger("mkdocs.hooks.pages")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Leave out of the navigation what is not there."""
+    """Remove missing pages from the navigation."""
     config.nav = _there(config.nav, Path(config.docs_dir))
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Bring in the pages from elsewhere, with the pictures that they show."""
+    """Add the pages from elsewhere and their figures."""
     homes = {source: page for page, source in ELSEWHERE.items()}
     for page, source in ELSEWHERE.items():
         folder = (ROOT / source).parent
@@ -70,7 +70,7 @@ def notebook_page(notebook: dict[str, Any], name: str) -> str:
 
 
 def _outputs(outputs: list[dict[str, Any]]) -> Iterator[str]:
-    """HTML of the outputs of one cell, without blank lines, which would end the block."""
+    """HTML of a cell's outputs, without blank lines, which would end the block."""
     for output in outputs:
         data = output.get("data", {})
         if "text/html" in data:
@@ -84,7 +84,7 @@ def _outputs(outputs: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _there(nav: list[Any], docs: Path) -> list[Any]:
-    """The entries whose pages exist; a section without any goes as well."""
+    """Keep the entries whose pages exist, and drop empty sections."""
     kept = []
     for entry in nav:
         ((title, target),) = entry.items()
@@ -94,5 +94,5 @@ def _there(nav: list[Any], docs: Path) -> list[Any]:
         elif target in ELSEWHERE or (docs / target).exists() or (docs / target).with_suffix(".ipynb").exists():
             kept.append(entry)
         else:
-            log.info("no page %s yet: left out", target)
+            log.info("page %s does not exist yet and is omitted", target)
     return kept

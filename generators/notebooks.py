@@ -1,4 +1,4 @@
-"""Execute the notebooks of the documentation and store what their cells show.
+"""Execute the notebooks of the documentation and store their outputs.
 
 ``make pages GENERATORS=notebooks``
 """
@@ -16,11 +16,11 @@ from nbclient import NotebookClient
 ROOT = Path(__file__).parents[1]
 NOTEBOOKS = ROOT / "docs" / "notebooks"
 SECONDS = 300  # limit of one cell
-LONGEST = 2000  # characters of a text that stands beside HTML
+LONGEST = 2000  # characters of plain text for which there is also HTML
 
 
 def executed(path: Path, folder: Path) -> nbformat.NotebookNode:
-    """The notebook with new outputs, run in a folder of its own."""
+    """Run a notebook in a folder and return it with new outputs."""
     notebook = nbformat.read(path, as_version=4)
     NotebookClient(notebook, timeout=SECONDS, resources={"metadata": {"path": str(folder)}}).execute()
     for cell in notebook.cells:
@@ -32,7 +32,7 @@ def executed(path: Path, folder: Path) -> nbformat.NotebookNode:
 
 
 def tidy(output: nbformat.NotebookNode) -> None:
-    """Remove paths of this machine, and long texts for which there is HTML."""
+    """Remove paths of this machine, and long plain text for which there is also HTML."""
     if output.output_type == "stream":
         output.text = output.text.replace(f"{ROOT / 'src'}{os.sep}", "")
     elif "text/html" in output.get("data", {}) and len(output.data.get("text/plain", "")) > LONGEST:

@@ -1,6 +1,6 @@
-"""Writes the measured figures into README.md, between the marks, from what the benchmarks have left behind.
+"""Write the benchmark results into README.md, between the markers.
 
-``make pages GENERATORS=readme`` after ``benchmarks/second_opinion.py``. A test fails where README.md is stale.
+Run ``make pages GENERATORS=readme`` after ``benchmarks/second_opinion.py``. A test fails if README.md is out of date.
 """
 
 from __future__ import annotations
@@ -15,25 +15,28 @@ NAMES = ("pool", "precedents", "additive", "logistic regression")
 
 
 def block(results: Path) -> str:
-    """The log loss of both opinions, of their pool and of logistic regression, table by table."""
+    """Log loss of both opinions, their pool and logistic regression, as a Markdown table."""
     path = results / "second_opinion.json"
     if not path.exists():
         return "The comparison has not been run for this version: `python benchmarks/second_opinion.py`."
     rows = json.loads(path.read_text(encoding="utf-8"))["tables"]["log loss"]
     lines = [
-        "Log loss in ten-fold cross-validation, two seeds, the same folds for all (lower is better). *Precedents* uses",
-        "similar patients alone, *additive* the risk score alone, and *pool* both (the default).",
+        "Log loss in ten-fold cross-validation with two seeds and the same folds for every method (lower is better).",
+        "*Precedents* uses only similar patients, *additive* only the risk score, and *pool* both (the default).",
         "",
         f"| table | {' | '.join(NAMES)} |",
         f"|{' --- |' * (len(NAMES) + 1)}",
     ]
     lines += [f"| {row['table']} | {' | '.join(format(float(row[name]), '.3f') for name in NAMES)} |" for row in rows]
-    more = "With AUC, calibration and several classes: [the second opinion](docs/second-opinion.md#measured)."
+    more = (
+        "[The second opinion](docs/second-opinion.md#measured) also reports calibration errors and results for more"
+        " than two classes."
+    )
     return "\n".join([*lines, "", more])
 
 
 def filled(readme: str, results: Path) -> str:
-    """README.md with the text between the marks replaced."""
+    """Return the text of README.md with the part between the markers replaced."""
     if readme.count(BEGIN) != 1 or readme.count(END) != 1:
         raise ValueError(f"README.md must have {BEGIN} and {END} once each; put them where the figures belong")
     head, _, rest = readme.partition(BEGIN)

@@ -22,12 +22,12 @@ INTRODUCTION = """# REST interface
 All routes are below `/api/v1`. `GET /api/v1/openapi.json` is the complete OpenAPI 3.1 description.
 [Running the service](serve.md#the-rest-interface) explains tokens, idempotency keys and logging.
 
-- Authenticate with `Authorization: Bearer TOKEN`. A signed-in person creates tokens on the account page.
+- Authenticate with `Authorization: Bearer TOKEN`. Users create tokens on the account page.
 - Errors are problem details (RFC 9457) with `status`, `title` and `detail`.
-- Lists have `items` and `total`; the `Link` header names the next page.
+- Lists have `items` and `total`; the `Link` header contains the next page.
 - A repeated `POST` with the same `Idempotency-Key` returns the first response.
-- Every route may also answer 400 (malformed request), 401 (no valid token), 403 (role not sufficient), 413 (too large),
-  415 (not UTF-8), 422 (invalid values), 429 (too many requests) and 503 (busy; see `Retry-After`).
+- Every route can also respond with 400 (malformed request), 401 (no valid token), 403 (insufficient role), 413 (too
+  large), 415 (not UTF-8), 422 (invalid values), 429 (too many requests) or 503 (busy; see `Retry-After`).
 """
 EVERYWHERE = ("400", "401", "403", "413", "415", "422", "429", "503")
 
@@ -61,7 +61,7 @@ def page(openapi: dict[str, Any]) -> str:
 
 
 def section(title: str, operation: dict[str, Any]) -> str:
-    """One route: what it does, its parameters, its body, its answers."""
+    """A route: description, parameters, body and responses."""
     lines = [f"## {title}", "", one_line(operation.get("description") or operation.get("summary", "")), ""]
     parameters = [part for part in operation.get("parameters", []) if part["in"] != "header"]
     if parameters:
@@ -74,16 +74,16 @@ def section(title: str, operation: dict[str, Any]) -> str:
     body = body_of(operation)
     if body:
         lines += [f"Body: {kind(body)}", ""]
-    answers = [
+    responses = [
         f"{code} {one_line(part['description'])}"
         for code, part in operation["responses"].items()
         if code not in EVERYWHERE
     ]
-    return "\n".join([*lines, f"Answers: {', '.join(answers)}", ""])
+    return "\n".join([*lines, f"Responses: {', '.join(responses)}", ""])
 
 
 def body_of(operation: dict[str, Any]) -> dict[str, Any]:
-    """The schema of the JSON body; empty without one."""
+    """The schema of the JSON body; empty if there is no body."""
     body: dict[str, Any] = (
         operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
     )
@@ -109,7 +109,7 @@ def fields(name: str, schema: dict[str, Any]) -> str:
 
 
 def kind(schema: dict[str, Any]) -> str:
-    """A schema in a word or two."""
+    """A short name for a schema."""
     if "$ref" in schema:
         return f"`{schema['$ref'].rpartition('/')[2]}`"
     if "anyOf" in schema:
@@ -122,7 +122,7 @@ def kind(schema: dict[str, Any]) -> str:
 
 
 def one_line(text: str) -> str:
-    """A text without line breaks, safe in a table."""
+    """Text without line breaks, escaped for a table."""
     return " ".join(text.split()).replace("|", "\\|")
 
 

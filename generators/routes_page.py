@@ -1,6 +1,6 @@
-"""Writes docs/routes.md: every route, who may use it, and what it leaves in the audit log.
+"""Write docs/routes.md: every route, the roles that may use it, and its rows in the audit log.
 
-``make pages GENERATORS=routes_page``; the tables are those that tests/web holds the application against.
+``make pages GENERATORS=routes_page``. The tables come from tests/web, which compares the application with them.
 """
 
 from __future__ import annotations
@@ -18,28 +18,29 @@ BEFORE = """# Routes, roles and the audit log
 
 <!-- Written by generators/routes_page.py: change the tables in tests/web, not this page. -->
 
-Who may use each route of the [consulting page](serve.md) and the REST interface, and which actions a steward's request
-leaves in the [audit log](casebase.md#the-log). `tests/web/test_routes.py` and `tests/web/test_routes_audit.py` send
-every request and compare. Where the table has no action, the request of the test changed nothing and showed no case.
+This page lists who may use each route of the [consulting page](serve.md) and the REST interface, and which rows a
+steward's request adds to the [audit log](casebase.md#the-log). `tests/web/test_routes.py` and
+`tests/web/test_routes_audit.py` send every request and compare the result with the table. If the table lists no action,
+the test's request changed nothing and showed no case.
 
-- Without a session or a token, pages lead to the sign-in page and everything else is answered with 401. A forged token
-  leaves a `refuse` row.
-- With a lesser role: 403 and a `refuse` row with person, route and address.
-- `POST /cds-services/...` is for [record systems](fhir.md) with their own tokens; the table shows what their requests
-  leave.
-- A token has the lesser of its scope and the person's role.
+- Without a session or a token, pages redirect to the sign-in page, and all other requests get 401. A forged token adds
+  a `refuse` row.
+- If the role is not sufficient, the response is 403, and a `refuse` row records user, route and address.
+- `POST /cds-services/...` is for [record systems](fhir.md) with their own tokens; the table shows the rows that their
+  requests add.
+- A token has the lesser of its scope and the user's role.
 """
 
 
 def page(least: Mapping[tuple[str, str], str], actions: Mapping[tuple[str, str], tuple[str, ...]]) -> str:
     """The page."""
-    lines = [BEFORE, "| route | everybody | viewer | clinician | steward | audit log |", "|---|---|---|---|---|---|"]
+    lines = [BEFORE, "| route | everyone | viewer | clinician | steward | audit log |", "|---|---|---|---|---|---|"]
     for (method, path), role in least.items():
         open_to = role == "everybody"
         first = 0 if role in ("everybody", "token") else len(ROLES) if role == "record system" else ROLES.index(role)
         marks = ["yes" if open_to else "", *("yes" if i >= first else "" for i in range(len(ROLES)))]
-        said = ", ".join(actions.get((method, path), ()))
-        lines.append(f"| `{method} {path}` | {' | '.join(marks)} | {said} |")
+        names = ", ".join(actions.get((method, path), ()))
+        lines.append(f"| `{method} {path}` | {' | '.join(marks)} | {names} |")
     return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Takes the pictures of pages in docs/figures, with the bundled heart data, those of the consulting page from a server.
+"""Take the screenshots in docs/figures with the bundled heart data; a server provides the consulting page.
 
 ``make pages GENERATORS=screenshots`` needs Chromium (on the path, or named in CHROMIUM) and Playwright.
 """
@@ -31,7 +31,7 @@ CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium")
 
 
 def main() -> None:
-    """Serve, look, and write the pictures."""
+    """Start the server and take the screenshots."""
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder) / "heart.db")
@@ -52,7 +52,7 @@ def main() -> None:
 
 
 def look(address: str, example: int) -> None:
-    """Every picture."""
+    """Take all screenshots."""
     with sync_playwright() as started:
         browser = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
 
@@ -71,7 +71,7 @@ def consult(seen: Page, example: int) -> None:
     picture(seen, "serve_consult")
     seen.fill('[name="v:ca"]', "2")
     seen.wait_for_selector(".change")
-    seen.wait_for_timeout(2500)  # until the whole answer has come
+    seen.wait_for_timeout(2500)  # until the answer is complete
     picture(seen, "serve_what_if")
     seen.fill('[name="v:age"]', "640")
     seen.wait_for_selector(".outdated")
@@ -79,7 +79,7 @@ def consult(seen: Page, example: int) -> None:
 
 
 def answers(page: Callable[..., Page]) -> None:
-    """The page about the demo's patient: first screens, light and dark, and on paper."""
+    """The page about the demo patient: on screen, light and dark, and on paper."""
     X, y = load_heart()
     others = X.index != demo.PATIENT
     clf = PatchworkClassifier(**demo.QUICK).fit(X[others], y[others])
@@ -103,7 +103,7 @@ def answers(page: Callable[..., Page]) -> None:
 
 
 def picture(page: Page, name: str) -> None:
-    """What is in the window."""
+    """Save a screenshot of the window."""
     page.screenshot(path=FIGURES / f"{name}.png")
     print(FIGURES / f"{name}.png", file=sys.stderr)
 

@@ -1,6 +1,6 @@
-"""Writes the measured figures into docs/survival.md, between the marks, from the results of benchmarks/survival.py.
+"""Write the results of benchmarks/survival.py into docs/survival.md, between the markers.
 
-``make pages GENERATORS=survival_page`` after ``benchmarks/survival.py``. A test fails where the page is stale.
+Run ``make pages GENERATORS=survival_page`` after ``benchmarks/survival.py``. A test fails if the page is out of date.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ METHODS = {
 
 
 def scores(results: Path) -> str:
-    """Concordance and integrated Brier score by data set, and the calibration."""
+    """Concordance, integrated Brier score and calibration by data set."""
     found = read(results / "survival.json")
     names = [f"{name}, {one['rows']} rows, {one['events']} events" for name, one in found.items()]
     lines = [f"| | {' | '.join(names)} |", f"|{' --- |' * (len(names) + 1)}"]
@@ -53,7 +53,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def filled(page: str, results: Path) -> str:
-    """The page with what is between its marks written anew."""
+    """Return the page with new tables between the markers."""
     for name, text in {"scores": scores(results), "intervals": intervals(results)}.items():
         begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
         if page.count(begin) != 1 or page.count(end) != 1:

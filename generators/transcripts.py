@@ -1,7 +1,7 @@
-"""Writes docs/cli-transcripts.md: sessions at a terminal, every one of them run while the page is written.
+"""Write docs/cli-transcripts.md by running sessions at a terminal.
 
-``make pages GENERATORS=transcripts`` runs all of them, with titles behind it only those. It needs a PostgreSQL server's
-programs, psycopg and pyarrow.
+``make pages GENERATORS=transcripts`` runs all sessions; ``python generators/transcripts.py TITLE`` runs only the named
+ones. It needs the programs of a PostgreSQL server, psycopg and pyarrow.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ The demo uses default settings. The other sessions use short chains to save time
 """
 SERVER = "A PostgreSQL server"
 
-# Title -> what is typed.
+# Title -> commands.
 SESSIONS: dict[str, list[str]] = {
     "The bundled data": ["bayespatch demo"],
     "A CSV file with spaces, accents, missing values and dates": [
@@ -59,10 +59,10 @@ SESSIONS: dict[str, list[str]] = {
         f"bayespatch fit \"$CLINIC\" --query 'SELECT * FROM patients' {FIT} --out postgresql.bpatch",
         "bayespatch predict postgresql.bpatch \"$CLINIC\" --query 'SELECT * FROM patients LIMIT 3'",
     ],
-    "Beside the usual methods": [
+    "Comparison with other methods": [
         f"bayespatch compare patients.csv {FIT} --hyper default --folds 3",
     ],
-    "A newcomer's table": [
+    "A table with dates, identifiers and missing values": [
         "head -3 wine.csv",
         "bayespatch describe wine.csv --target cultivar --dictionary wine-dictionary.csv",
         "bayespatch fit wine.csv --target cultivar",
@@ -78,7 +78,7 @@ SESSIONS: dict[str, list[str]] = {
         "bayespatch explain wine.bpatch new-wine.csv --row 0 --out wine.pdf; head -c 8 wine.pdf",
         "bayespatch explain wine.bpatch new-wine.csv --row 0 --out wine.docx",
     ],
-    "From your own table to a page, two commands each": [
+    "From a table to a page with two commands": [
         f"bayespatch fit tumors.csv.gz --target diagnosis --id patient_id --labels 0=malignant,1=benign {SHORT} "
         f"--out tumors.bpatch",
         "bayespatch explain tumors.bpatch --row 7 --out tumor.html",
@@ -86,7 +86,7 @@ SESSIONS: dict[str, list[str]] = {
         "bayespatch explain iris.bpatch --row 7 --out iris.html",
         "bayespatch explain wine.bpatch --row 7 --out wine.html",
     ],
-    "Files that are none": [
+    "Unreadable files": [
         "bayespatch fit nothing.csv --target outcome --out none.bpatch",
         ": > empty.csv; bayespatch fit empty.csv --target outcome --out none.bpatch",
         "bayespatch fit /bin/sh --target outcome --out none.bpatch",
@@ -98,7 +98,7 @@ SESSIONS: dict[str, list[str]] = {
 
 
 def main(only: list[str]) -> None:
-    """Make the tables, run the sessions, all of them or those named, and write the page."""
+    """Create the tables, run all sessions or only the named ones, and write the page."""
     sections = (
         {part.partition("\n")[0]: part for part in PAGE.read_text(encoding="utf-8").split("\n## ")[1:]} if only else {}
     )
@@ -119,12 +119,12 @@ def main(only: list[str]) -> None:
 
 
 def session(title: str, lines: list[str], folder: Path, more: dict[str, str]) -> str:
-    """A title, commands and what they print."""
+    """A title and commands with their output."""
     return f"{title}\n\n{shown([(line, printed(line, folder, **more)) for line in lines])}"
 
 
 def make_tables(folder: Path) -> None:
-    """The tables, and the program on the path."""
+    """Write the tables and install the program."""
     import sqlite3
 
     from bayespatch.source import read
@@ -141,7 +141,7 @@ def make_tables(folder: Path) -> None:
 
 
 def newcomers(folder: Path) -> None:
-    """Tables of UCI that are not bundled, with identifiers, dates, gaps and codes as such tables have them."""
+    """Write UCI tables that are not bundled, with realistic identifiers, dates, missing values and codes."""
     import numpy as np
     import pandas as pd
     from sklearn import datasets
@@ -173,7 +173,7 @@ def newcomers(folder: Path) -> None:
 
 
 def fill(url: str, table: Path) -> None:
-    """Put a table into the server."""
+    """Copy a table to the server."""
     import psycopg
 
     from bayespatch.source import read

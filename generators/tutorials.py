@@ -1,4 +1,4 @@
-"""Run the console blocks of the tutorials and put what they print under each command.
+"""Run the console blocks of the tutorials and insert the output of each command.
 
 ``make pages GENERATORS=tutorials``
 """
@@ -16,7 +16,7 @@ sys.path[:0] = [str(ROOT)]
 from generators.console import install_program, printed, shown
 
 PAGES = ("tutorial-own-table", "tutorial-clinic", "survival", "follow-up")
-COMMAND = re.compile(r"^\$ (?:.*\\\n)*.*$", re.MULTILINE)  # a backslash continues it on the next line
+COMMAND = re.compile(r"^\$ (?:.*\\\n)*.*$", re.MULTILINE)  # a backslash continues a command on the next line
 BLOCK = re.compile(r"^```console\n(.*?)^```\n", re.DOTALL | re.MULTILINE)
 INSTALL = "pip install"  # shown, not run
 
@@ -27,7 +27,7 @@ def commands_of(block: str) -> list[str]:
 
 
 def run_page(text: str, folder: Path) -> list[list[tuple[str, str]]]:
-    """Each console block of a page as its commands with what they print, run in order in one folder."""
+    """Run the console blocks of a page in order in a folder; return their commands with the output."""
     (folder / "bin").exists() or install_program(folder)
     return [
         [(line, "" if line.startswith(INSTALL) else printed(line, folder)) for line in commands_of(block)]

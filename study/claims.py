@@ -1,8 +1,8 @@
-"""What the paper claims, checked on our runs: each verdict follows from the tables, with its uncertainty.
+"""The paper's claims, checked on our runs: each verdict follows from the tables, with its uncertainty.
 
-Two methods are compared on the same folds: the mean of the paired differences is held against its standard error by
-Student's t. Folds share training cases, so that standard errors are somewhat too small; "true" is to be read with that
-in mind, "undecided" means that five folds of a few hundred patients cannot tell.
+Two methods are compared on the same folds with a paired t test. Folds share training cases, so standard errors are
+slightly too small; interpret "true" with this in mind. "Undecided" means that five folds of a few hundred patients are
+not enough to decide.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from study.tables import Table
 Tables = Mapping[str, Table]
 COHORTS = ("heart", "breast")
 LEVEL = 0.95
-TRUE, FALSE, UNDECIDED = "true on our runs", "not true on our runs", "undecided"
+TRUE, FALSE, UNDECIDED = "true in our runs", "not true in our runs", "undecided"
 
 
 class Difference(NamedTuple):
-    """Mean of paired differences, its standard error, how many, and what t allows by chance."""
+    """Mean of paired differences, its standard error and the number of pairs."""
 
     mean: float
     error: float
@@ -32,7 +32,7 @@ class Difference(NamedTuple):
 
     @classmethod
     def between(cls, ours: list[float], theirs: list[float]) -> Difference:
-        """Of two lists over the same folds."""
+        """The differences of two lists over the same folds."""
         if len(ours) != len(theirs) or len(ours) < 2:
             raise ValueError(f"{len(ours)} and {len(theirs)} folds cannot be paired; pass the same two folds or more")
         differences = np.asarray(ours, dtype=float) - np.asarray(theirs, dtype=float)
@@ -40,16 +40,16 @@ class Difference(NamedTuple):
 
     @property
     def limit(self) -> float:
-        """Differences up to this happen by chance (two-sided, 95 %)."""
+        """Half-width of the 95 % confidence interval of the mean."""
         return float(stats.t.ppf((1 + LEVEL) / 2, self.n - 1)) * self.error
 
     @property
     def sign(self) -> int:
-        """1: surely larger, -1: surely smaller, 0: within chance."""
+        """1: significantly larger, -1: significantly smaller, 0: not significant."""
         return self.sign_among(1)
 
     def sign_among(self, n_compared: int) -> int:
-        """The same where it is one of so many differences, any of which may be large by chance (Bonferroni)."""
+        """The sign with a Bonferroni correction for the number of comparisons."""
         p = 2 * stats.t.sf(abs(self.mean) / self.error, self.n - 1) if self.error > 0 else float(self.mean == 0)
         return 0 if p >= (1 - LEVEL) / n_compared else 1 if self.mean > 0 else -1
 
@@ -69,7 +69,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, the tables it is checked on, and how."""
+    """A claim of the paper, the tables on which it is checked, and the check."""
 
     text: str
     where: str
@@ -132,7 +132,7 @@ def third_is_bad(tables: Tables) -> tuple[str, str]:
         return Difference.between([(a + b) / 2 for a, b in zip(one, two, strict=True)], three)
 
     verdict, evidence = _by_setting(compare)
-    return verdict, f"mean of I and II less III: {evidence}"
+    return verdict, f"mean of I and II minus III: {evidence}"
 
 
 def extremes_are_guesses(tables: Tables) -> tuple[str, str]:
@@ -147,7 +147,7 @@ def extremes_are_guesses(tables: Tables) -> tuple[str, str]:
             guess = found.sign <= 0 or found.mean < MARGIN
             verdicts.append(guess)
             accuracy = float(np.mean(shown.column("accuracy")))
-            lines.append(f"alpha={value}, Model {model}: accuracy {accuracy:.2f}, AUC less 0.5 {found}")
+            lines.append(f"alpha={value}, Model {model}: accuracy {accuracy:.2f}, AUC minus 0.5 {found}")
     verdict = TRUE if all(verdicts) else FALSE if not any(verdicts) else "true in part"
     return verdict, "; ".join(lines)
 
@@ -162,7 +162,7 @@ def more_parents_help(tables: Tables) -> tuple[str, str]:
     }
     return found[
         "accuracy"
-    ].verdict(), f"S={values[-1]} less S={values[0]}: accuracy {found['accuracy']}, AUC {found['auc']}"
+    ].verdict(), f"S={values[-1]} minus S={values[0]}: accuracy {found['accuracy']}, AUC {found['auc']}"
 
 
 def half_half_is_best(tables: Tables) -> tuple[str, str]:
@@ -176,7 +176,7 @@ def half_half_is_best(tables: Tables) -> tuple[str, str]:
     }
     signs = [difference.sign for difference in found.values()]
     verdict = TRUE if min(signs) > 0 else FALSE if min(signs) < 0 else UNDECIDED
-    return verdict, "(.5, .5) less " + "; ".join(f"{value}: {difference}" for value, difference in found.items())
+    return verdict, "(.5, .5) minus " + "; ".join(f"{value}: {difference}" for value, difference in found.items())
 
 
 def top_three_suffice(tables: Tables) -> tuple[str, str]:
@@ -188,7 +188,7 @@ def top_three_suffice(tables: Tables) -> tuple[str, str]:
 
     top = Difference.between(accuracy("top 3"), accuracy("all"))
     later = [Difference.between(accuracy("top 3"), accuracy(g)) for g in ("next 3", "3 after these")]
-    evidence = f"top 3 less all: {top}; top 3 less the next 3: {later[0]}; less the 3 after these: {later[1]}"
+    evidence = f"top 3 minus all: {top}; top 3 minus the next 3: {later[0]}; minus the 3 after those: {later[1]}"
     return top.verdict_of_not_worse(MARGIN), evidence
 
 
@@ -204,7 +204,7 @@ def others_do_not_matter(tables: Tables) -> tuple[str, str]:
     moved = {v: d for v, d in found.items() if d.sign_among(len(found)) != 0 and abs(d.mean) > MARGIN}
     verdict = TRUE if not moved else FALSE
     shown = moved or dict(sorted(found.items(), key=lambda item: -abs(item[1].mean))[:2])
-    return verdict, ("changes: " if moved else "the largest changes, within chance or 0.02: ") + "; ".join(
+    return verdict, ("changes: " if moved else "the largest changes, not significant or below 0.02: ") + "; ".join(
         f"{value}: {difference}" for value, difference in shown.items()
     )
 
@@ -219,7 +219,7 @@ def not_worse_than_neighbors(tables: Tables) -> tuple[str, str]:
             for measure in ("accuracy", "auc")
         )
         verdicts.append(found.verdict_of_not_worse(MARGIN))
-        lines.append(f"Model II less {method}: accuracy {found}, AUC {auc}")
+        lines.append(f"Model II minus {method}: accuracy {found}, AUC {auc}")
     return _weakest(verdicts), "; ".join(lines)
 
 
@@ -229,7 +229,7 @@ def weights_help_neighbors(tables: Tables) -> tuple[str, str]:
     found = Difference.between(
         by_fold(table, "accuracy", method="KNN, features weighted"), by_fold(table, "accuracy", method="KNN")
     )
-    return found.verdict(), f"weighted less plain: {found}"
+    return found.verdict(), f"weighted minus unweighted: {found}"
 
 
 def not_worse_than_case_model(tables: Tables) -> tuple[str, str]:
@@ -241,23 +241,23 @@ def not_worse_than_case_model(tables: Tables) -> tuple[str, str]:
     top = Difference.between(ours, variants[best])
     defaults = Difference.between(models(tables, setting=OURS, model="II", learning="supervised"), variants[best])
     evidence = (
-        f"Model II less the mean of {len(variants)} variants: {mean}; less the best of them, {best}: {top}; "
-        f"with our defaults, less the best: {defaults}"
+        f"Model II minus the mean of {len(variants)} variants: {mean}; minus the best of them, {best}: {top}; "
+        f"with our defaults, minus the best: {defaults}"
     )
     return mean.verdict_of_not_worse(MARGIN), evidence
 
 
 def all_are_comparable(tables: Tables) -> tuple[str, str]:
-    """Model II against each other method: how many are surely better or worse."""
+    """Model II against each other method: how many are significantly better or worse."""
     ours = models(tables, setting=BALANCED, model="II", learning="supervised")
     found = {method: Difference.between(ours, values) for method, values in _others(tables).items()}
     signs = {method: difference.sign_among(len(found)) for method, difference in found.items()}
     worse, better = ([method for method, sign in signs.items() if sign == wanted] for wanted in (-1, 1))
-    evidence = f"of {len(found)} methods {len(worse)} are surely better than Model II and {len(better)} surely worse"
+    evidence = f"of {len(found)} methods, {len(worse)} are significantly better than Model II and {len(better)} worse"
     named = f"; better: {', '.join(worse[:4])}" if worse else ""
     defaults = models(tables, setting=OURS, model="II", learning="supervised")
     ahead = [Difference.between(defaults, values).sign_among(len(found)) for values in _others(tables).values()]
-    named += f"; with our defaults {ahead.count(-1)} are surely better and {ahead.count(1)} surely worse"
+    named += f"; with our defaults, {ahead.count(-1)} are significantly better and {ahead.count(1)} worse"
     return TRUE if not worse else FALSE, evidence + named
 
 
@@ -305,7 +305,7 @@ def _times(tables: Tables, base: str, methods: tuple[str, ...]) -> tuple[str, st
 
 
 def in_the_middle(tables: Tables) -> tuple[str, str]:
-    """The place of Model II among all methods on the readmission samples."""
+    """The rank of Model II among all methods on the readmission samples."""
     table = tables["readmission-folds"]
     ours = by_fold(table, "accuracy", method=f"Model II ({BALANCED})")
     methods = [method for method in dict.fromkeys(table.column("method")) if not method.startswith("Model")]
@@ -314,8 +314,8 @@ def in_the_middle(tables: Tables) -> tuple[str, str]:
     place, n = 1 + sum(mean > np.mean(ours) for mean in means), len(rivals) + 1
     signs = [Difference.between(ours, values).sign_among(len(rivals)) for values in rivals.values()]
     evidence = (
-        f"Model II is number {place} of {n} at {np.mean(ours):.3f}, the others are between {min(means):.3f} and "
-        f"{max(means):.3f}; {signs.count(-1)} are surely better and {signs.count(1)} surely worse"
+        f"Model II ranks {place} of {n} with {np.mean(ours):.3f}; the others are between {min(means):.3f} and "
+        f"{max(means):.3f}; {signs.count(-1)} are significantly better and {signs.count(1)} worse"
     )
     return UNDECIDED if not any(signs) else TRUE if n / 4 < place <= 3 * n / 4 else FALSE, evidence
 
@@ -333,18 +333,33 @@ def _weakest(verdicts: list[str]) -> str:
 CLAIMS = (
     Claim("Model II is better than Model I", "tab:result1, tab:result2", FOLDS, second_better_than_first),
     Claim("Supervised is slightly better than unsupervised", "tab:result1, tab:result2", FOLDS, supervised_better),
-    Claim("The top 3 features do as well as all", "fig:posteriorbox2", ("ranked-features",), top_three_suffice),
+    Claim(
+        "The top 3 features predict as well as all features",
+        "fig:posteriorbox2",
+        ("ranked-features",),
+        top_three_suffice,
+    ),
     Claim("More parents help", "subsec:sensS", ("sensitivity-parents",), more_parents_help),
-    Claim("alpha = 0 and alpha = 1 are guessing", "fig:sensalpha", ("sensitivity-alpha",), extremes_are_guesses),
+    Claim(
+        "alpha = 0 and alpha = 1 are no better than guessing",
+        "fig:sensalpha",
+        ("sensitivity-alpha",),
+        extremes_are_guesses,
+    ),
     Claim("(gamma, sigma1) = (.5, .5) is best", "fig:sensitgamma", ("sensitivity-shape",), half_half_is_best),
     Claim("The other constants matter little", "sec:sens", ("sensitivity-rest",), others_do_not_matter),
     Claim("BPatch is comparable with other methods", "tab:comparison1", (*FOLDS, *OTHERS), all_are_comparable),
     Claim("BPatch is at least as good as KNN and its extensions", "fig:comp3", ("knn",), not_worse_than_neighbors),
-    Claim("Importance as feature weights slightly improves KNN", "subsec:featureimp", ("knn",), weights_help_neighbors),
+    Claim(
+        "Using importances as feature weights slightly improves KNN",
+        "subsec:featureimp",
+        ("knn",),
+        weights_help_neighbors,
+    ),
     Claim("BPatch is at least as good as BCM", "fig:bcmcompare", (*FOLDS, *OTHERS), not_worse_than_case_model),
-    Claim("A decision tree finds other features", "fig:comd31", ("tree-ranking",), tree_ranks_otherwise),
-    Claim("On readmission BPatch is in the middle", "tab:readres", ("readmission-folds",), in_the_middle),
+    Claim("A decision tree selects different features", "fig:comd31", ("tree-ranking",), tree_ranks_otherwise),
+    Claim("On readmission, BPatch is in the middle", "tab:readres", ("readmission-folds",), in_the_middle),
     Claim("Model III does not perform well", "Appendix, Model III", FOLDS, third_is_bad),
-    Claim("A step of BPatch is slower than one of BCM", "fig:cpu1", ("time",), slower_than_case_model),
+    Claim("A sweep of BPatch is slower than a sweep of BCM", "fig:cpu1", ("time",), slower_than_case_model),
     Claim("Model I is faster than Model II", "fig:cpu1", ("time",), second_slower_than_first),
 )

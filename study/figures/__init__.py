@@ -29,20 +29,25 @@ OTHERS = tuple(f"{cohort}-others-folds" for cohort in COHORTS)
 PICTURES = (
     Picture(
         "probabilities",
-        "Estimated probability of the condition (Model II, supervised); dashed: the threshold",
+        "Estimated probability of the condition (Model II, supervised); dashed line: threshold",
         PROBABILITIES,
         probabilities,
     ),
     Picture(
         "patients-heart",
-        "Four patients and their most influential parents (Model II), in codes of tab:heart; red: agrees and matters",
+        "Four patients and their most influential parents (Model II, codes of tab:heart); red: agrees and matters",
         ("patients",),
         patients_of("heart"),
     ),
-    Picture("patients-breast", "The same in the breast cancer data", ("patients",), patients_of("breast")),
+    Picture(
+        "patients-breast",
+        "Four patients and their most influential parents in the breast cancer data",
+        ("patients",),
+        patients_of("breast"),
+    ),
     Picture(
         "importance",
-        "Importance of features, unsupervised Model II: 5, 25, 50, 75, 95 % of the draws",
+        "Importance of features, unsupervised Model II: 5, 25, 50, 75 and 95% quantiles of the draws",
         ("importance",),
         importance,
     ),
@@ -54,38 +59,38 @@ PICTURES = (
     ),
     Picture(
         "sensitivity-parents",
-        "Models I and II under different numbers of parents",
+        "Models I and II with different numbers of parents",
         ("sensitivity-parents",),
         sensitivity_to("parents", "parents, S"),
     ),
     Picture(
         "sensitivity-alpha",
-        "Models I and II under different alpha",
+        "Models I and II with different values of alpha",
         ("sensitivity-alpha",),
         sensitivity_to("alpha", "alpha"),
     ),
     Picture(
         "sensitivity-shape",
-        "Models I and II under different priors of importance",
+        "Models I and II with different priors of the importance",
         ("sensitivity-shape",),
         sensitivity_to("shape", "(gamma, sigma1)"),
     ),
     Picture(
         "sensitivity-rest",
-        "Models I and II when one other constant changes",
+        "Models I and II with one other constant changed",
         ("sensitivity-rest",),
         sensitivity_to("rest", ""),
     ),
-    Picture("knn", "KNN, its two extensions, and our models with as many neighbors", ("knn",), knn),
+    Picture("knn", "KNN, its two extensions, and our models with the same number of neighbors", ("knn",), knn),
     Picture(
         "bcm",
-        "Our models over S beside BCM (logistic regression on its mixtures)",
+        "Our models and BCM (logistic regression on its mixtures) for different S",
         ("sensitivity-parents", *OTHERS),
         bcm,
     ),
     Picture(
         "sample-patient",
-        "The patient of fig:sample1 beside prototypes of BCM and parents of Model II; red: agrees and matters",
+        "The patient of fig:sample1 with prototypes of BCM and parents of Model II; red: agrees and matters",
         ("sample-patient",),
         sample_patient,
     ),
@@ -95,5 +100,5 @@ PICTURES = (
     Picture(
         "tree-knn", "KNN with the weights and rankings of Model II and of a decision tree", ("tree-knn",), tree_knn
     ),
-    Picture("time", "Time per sweep against S and P", ("time",), time_per_sweep),
+    Picture("time", "Time per sweep as a function of S and P", ("time",), time_per_sweep),
 )
