@@ -316,7 +316,7 @@ def test_times_to_an_event_are_fitted_and_predicted(tmp_path):
 @pytest.mark.parametrize(
     ("words", "wrong"),
     [
-        (["--time", "days"], "--time and --event go together"),
+        (["--time", "days"], "pass --time and --event together"),
         (["--time", "days", "--event", "died", "--target", "outcome"], "--time replaces --target"),
         ([], "pass the column to predict"),
     ],

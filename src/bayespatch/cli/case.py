@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Answer(Protocol):
-    """The answer about a case."""
+    """The result of a command for one case."""
 
     def to_dict(self) -> JSONObject:
         """Plain data."""
@@ -50,7 +50,7 @@ class Case(NamedTuple):
     Attributes
     ----------
     model : estimator
-        That was loaded.
+        The loaded model.
     row : table with one row, or dict
         The case itself.
     past_row : int or None
@@ -130,7 +130,7 @@ def load_model(path: Path, cases: Path | None) -> Estimator:
 
 
 def answer(found: Answer, json: bool, out: Path | None) -> None:
-    """Write the answer about a case to a file or to stdout: as JSON, or as text that fits the terminal."""
+    """Write the result for a case to a file or to stdout, as JSON or as text that fits the terminal."""
     write(as_json(found.to_dict()) if json else visible(found.to_text(width())), out)
     if out is not None:
         say(f"wrote the answer to {out}")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bayespatch.encode.table import DataFrame, Series, Value
 
 _BARS = " ▁▂▃▄▅▆▇█"
-_MOST_LEVELS = 12  # of a column that are shown and written down
+_MOST_LEVELS = 12  # levels of a column that are shown and written to the draft
 _N_BINS = 12
 
 
@@ -39,7 +39,7 @@ def describe(
 ) -> None:
     """Show the columns of a table: kinds, missing values, levels, distributions, and problems.
 
-    With --dictionary, a draft of the data dictionary is written. Complete it and pass it to fit.
+    With --dictionary, also write a draft of the data dictionary. Complete it and pass it to fit.
 
     Examples
     --------
@@ -98,7 +98,7 @@ def _column(column: Series) -> JSONObject:
 
 
 def dates_of_or_none(column: Series) -> Series | None:
-    """The times of a column of dates, if readable."""
+    """A column of dates as timestamps; None if they cannot be parsed."""
     try:
         return dates_of(column)
     except ValueError:
@@ -121,12 +121,12 @@ def _plain(value: object) -> str:
 
 
 def _remarks(frame: DataFrame, target: str | None, columns: list[JSONObject]) -> list[str]:
-    """What a person would want to know before fitting."""
+    """Problems to check before fitting."""
     remarks = []
     for column in columns:
         if column["kind"] == "date":
             name = column["name"]
-            remarks.append(f"{name!r} holds dates: fit needs --age {name!r}, --days {name!r} or --drop {name!r}")
+            remarks.append(f"{name!r} contains dates: fit needs --age {name!r}, --days {name!r} or --drop {name!r}")
     y = frame[target] if target is not None else None
     plain = [
         column["name"] for column in columns if column["kind"] not in ("date", "empty") and column["name"] != target
@@ -156,7 +156,7 @@ def _remarks(frame: DataFrame, target: str | None, columns: list[JSONObject]) ->
             remarks.append(
                 f"{duplicates_text(rows, len(frame))}: remove repeats, or name the column of patients with --group"
             )
-        remarks += [f"values are nearly all different in {name!r}" for name in found.unique]
+        remarks += [f"nearly all values of {name!r} are different" for name in found.unique]
         remarks += [f"{name!r} is {value} in every row" for name, value in found.constant.items()]
         remarks += [f"{name!r} duplicates {other!r}" for name, other in found.copies.items()]
         remarks += [
@@ -169,7 +169,7 @@ def _remarks(frame: DataFrame, target: str | None, columns: list[JSONObject]) ->
 
 
 def _draft(frame: DataFrame, columns: list[JSONObject]) -> Dictionary:
-    """A dictionary to be filled in: kinds, levels, the range of the numbers as their usual range, identifiers."""
+    """A draft dictionary: kinds, levels, identifiers, and the observed range of numbers as their usual range."""
     plain = [column["name"] for column in columns if column["kind"] not in ("date", "empty")]
     identifiers = notice(frame[plain]).identifiers if plain else {}
     entries = {}
@@ -188,7 +188,7 @@ def _draft(frame: DataFrame, columns: list[JSONObject]) -> Dictionary:
         if kind == "number" and not levels and name not in identifiers:
             usual = (_rounded(column["smallest"], ROUND_FLOOR), _rounded(column["largest"], ROUND_CEILING))
         if any(mark in value for value, _ in levels if isinstance(value, str) for mark in ";="):
-            levels = ()  # a CSV file could not say them
+            levels = ()  # a CSV file cannot store them
         entries[name] = Entry(
             name,
             kind=kind,
@@ -200,7 +200,7 @@ def _draft(frame: DataFrame, columns: list[JSONObject]) -> Dictionary:
 
 
 def _rounded(number: float, how: str) -> float:
-    """To four digits, up or down."""
+    """Round to four digits, up or down."""
     exact = Decimal(repr(number))
     return float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 3), rounding=how)) if exact else 0.0
 
@@ -214,12 +214,12 @@ def _text(found: JSONObject) -> str:
     text = table_text(["column", "kind", "missing", "distinct", "picture", "values"], rows)
     lines = [f"{found['rows']} rows, {len(found['columns'])} columns", "", text]
     if found["remarks"]:
-        lines += ["", "Worth a look:", *(f"  {remark}" for remark in found["remarks"])]
+        lines += ["", "Check before fitting:", *(f"  {remark}" for remark in found["remarks"])]
     return "\n".join(lines)
 
 
 def _picture(column: JSONObject) -> str:
-    """A few bars: the histogram of numbers, the shares of levels."""
+    """A small bar chart: the histogram of numbers, or the shares of levels."""
     counts = column.get("histogram") if "levels" not in column else list(column["levels"].values())
     if not counts or max(counts) == 0:
         return ""

@@ -56,7 +56,7 @@ class Missing(StrEnum):
 
 
 class Format(StrEnum):
-    """How an explanation is shown."""
+    """The format of an explanation."""
 
     text = "text"
     json = "json"
@@ -66,7 +66,7 @@ class Format(StrEnum):
 
 
 class Period(StrEnum):
-    """Periods of summaries."""
+    """The period that each row of a summary covers."""
 
     day = "day"
     month = "month"
@@ -343,14 +343,14 @@ Raw = Annotated[
     bool,
     typer.Option(
         "--raw",
-        help="Do not escape texts in CSV that a spreadsheet would run as formulas.",
+        help="Do not escape CSV cells that a spreadsheet would run as formulas.",
         rich_help_panel=_OUTPUT,
     ),
 ]
 Votes = Annotated[bool, typer.Option("--votes", help="Add the neighbors' votes, before calibration.")]
 Row = Annotated[
     int | None,
-    typer.Option(min=0, help="The row of the case, from 0: in DATA, or among the past cases without DATA."),
+    typer.Option(min=0, help="The row of the case, counting from 0, in DATA; without DATA, among the past cases."),
 ]
 Identifier = Annotated[
     str | None,
@@ -386,7 +386,7 @@ Change = Annotated[
         help="A feature that may change; may be repeated. By default all.",
     ),
 ]
-MostChanges = Annotated[int, typer.Option("--most", help="Maximum number of features that may change together.", min=1)]
+MostChanges = Annotated[int, typer.Option("--most", help="Maximum number of features to change at once.", min=1)]
 Wanted = Annotated[str | None, typer.Option("--to", metavar="CLASS", help="The class to reach; by default any other.")]
 MaybeTarget = Annotated[
     str | None, typer.Option("--target", help="The column to predict, if already known.", show_default=False)
@@ -396,7 +396,7 @@ DraftOut = Annotated[
     typer.Option(
         "--dictionary",
         metavar="FILE",
-        help="Where to write a draft of the data dictionary (CSV). Add labels and units, then pass it to fit.",
+        help="The file for a draft of the data dictionary (CSV). Add labels and units, then pass it to fit.",
         show_default=False,
     ),
 ]
@@ -413,7 +413,7 @@ Threshold = Annotated[
     typer.Option(
         "--threshold",
         metavar="[CLASS=]P",
-        help="The probability from which a case is flagged, such as 0.2; for one class: sick=0.2.",
+        help="Flag cases with at least this probability, such as 0.2; for a specific class: sick=0.2.",
         show_default=False,
     ),
 ]

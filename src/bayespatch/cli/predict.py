@@ -69,8 +69,8 @@ def predict(
     case is undecided if the interval of its probability includes the threshold; without a threshold, if the interval of
     the predicted class includes the probability of another class.
 
-    DATA may be a table in many Parquet files: pass a folder, or a pattern in quotes. The files are predicted one after
-    the other, or by the workers at --scheduler. --out is then a folder of Parquet files, which is created once all are
+    DATA may be a table in many Parquet files: pass a folder, or a pattern in quotes. The files are predicted one at a
+    time, or by the workers at --scheduler. --out is then a folder of Parquet files, which is created once all are
     complete.
 
     Examples
@@ -145,7 +145,7 @@ def predict(
 
 
 def _deliver(document: object, table: Callable[[], str], out: Path | None) -> None:
-    """Print the JSON document, if one is wanted; write the CSV table to `out`, or print it where nothing else is."""
+    """Print the JSON document if requested; write the CSV table to `out`, or print it if there is no other output."""
     if document is not None:
         write(as_json(document), None)
     if out is not None or document is None:

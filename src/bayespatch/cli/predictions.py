@@ -47,7 +47,7 @@ def predictions(
                 raise ValueError(f"{name} is for classes, but this model predicts {kind}; remove it")
         predict = _times if isinstance(model, PatchworkSurvival) else _numbers
         found = predict(model, X, level if intervals else None)
-    return [{**who, **one} for who, one in zip(ids, found, strict=True)]
+    return [{**identity, **one} for identity, one in zip(ids, found, strict=True)]
 
 
 def _classes(
@@ -59,7 +59,7 @@ def _classes(
     abstain: bool,
     decision: Decision | None,
 ) -> list[JSONObject]:
-    """Class and probabilities of each row, and what else is wanted."""
+    """Class and probabilities of each row, with intervals, votes and flags as requested."""
     from bayespatch.estimator.explaining import QUANTILE
 
     names = [str(label) for label in model.classes_]
@@ -92,7 +92,7 @@ def _classes(
 
 
 def _numbers(model: PatchworkRegressor, X: DataFrame, level: float | None) -> list[JSONObject]:
-    """Mean of each row, and its interval if a level is given."""
+    """The predicted mean of each row, with its interval if a level is given."""
     seen = model.predict_all(X, level)
     found: list[JSONObject] = [{"predicted": float(value)} for value in seen.means]
     if seen.intervals is not None:
@@ -119,7 +119,7 @@ def _times(model: PatchworkSurvival, X: DataFrame, level: float | None) -> list[
 
 
 def _emptied(one: JSONObject) -> JSONObject:
-    """The same record, with None for every text and number."""
+    """The same record, with every text and number replaced by None."""
     return {name: _empty(part) for name, part in one.items()}
 
 
@@ -151,7 +151,7 @@ def as_csv(found: Sequence[JSONObject], named: str | None = None, raw: bool = Fa
 
 
 def _cell(text: str) -> str:
-    """A text that is one for a spreadsheet, too.
+    """Escape text that a spreadsheet would run as a formula.
 
     >>> _cell("=HYPERLINK(1)"), _cell("-5"), _cell("a-b")
     ("'=HYPERLINK(1)", '-5', 'a-b')

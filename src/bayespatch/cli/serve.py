@@ -74,22 +74,27 @@ Workers = Annotated[int, typer.Option("--workers", help="Processes.", min=1, ric
 Threads = Annotated[
     int,
     typer.Option(
-        "--threads", help="Questions that each process answers at the same time.", min=1, rich_help_panel=_LIMITS
+        "--threads", help="Number of questions that each process answers at a time.", min=1, rich_help_panel=_LIMITS
     ),
 ]
 Waiting = Annotated[
     int,
-    typer.Option("--waiting", help="Questions that may wait; further ones get 503.", min=0, rich_help_panel=_LIMITS),
+    typer.Option(
+        "--waiting", help="Questions that may wait; further ones get status 503.", min=0, rich_help_panel=_LIMITS
+    ),
 ]
 Seconds = Annotated[
     float, typer.Option("--seconds", help="Time limit for one question.", min=1, rich_help_panel=_LIMITS)
 ]
 Error = Annotated[
     float,
-    typer.Option("--error", help="Monte Carlo error of probabilities.", min=0.001, max=0.05, rich_help_panel=_LIMITS),
+    typer.Option(
+        "--error", help="Monte Carlo error of the probabilities.", min=0.001, max=0.05, rich_help_panel=_LIMITS
+    ),
 ]
 Rate = Annotated[
-    int, typer.Option("--rate", help="Requests per minute of a person or token.", min=1, rich_help_panel=_LIMITS)
+    int,
+    typer.Option("--rate", help="Requests per minute allowed for a person or token.", min=1, rich_help_panel=_LIMITS),
 ]
 
 
@@ -163,14 +168,14 @@ def serve(
 
 
 def _passwords_count(path: str) -> bool:
-    """Whether people may sign in with a password; settings of a single sign-on that cannot be used are an error."""
+    """Whether people may sign in with a password; raises an error if the single sign-on settings are invalid."""
     from bayespatch.web.single_sign_on import Provider, SingleSignOn
 
     return not path or Provider(SingleSignOn.read(path)).settings.local_passwords
 
 
 def _check_record_systems(path: str, url: str) -> None:
-    """Settings of record systems that cannot be used, or that do not fit the case base, are an error."""
+    """Raise an error if the settings of the record systems are invalid or do not match the case base."""
     from bayespatch.casebase import CaseBase
     from bayespatch.web.record_systems import RecordSystems
 
@@ -183,13 +188,13 @@ def _check_record_systems(path: str, url: str) -> None:
 
 @contextmanager
 def _case_base(url: str | None, folder: Path | None) -> Iterator[tuple[str, int]]:
-    """The case base to serve, and a consultation to begin with."""
+    """The case base to serve, and the consultation to show as an example (0: none)."""
     from bayespatch.casebase import CaseBase
     from bayespatch.web import demo
 
     if url is not None:
         with CaseBase.open(url, create=False, folder=folder):
-            pass  # a wrong URL ends here, in one sentence
+            pass  # a wrong URL fails here with a one-sentence message
         yield url, 0
         return
     with tempfile.TemporaryDirectory(prefix="bayespatch-") as place:
@@ -200,7 +205,7 @@ def _case_base(url: str | None, folder: Path | None) -> Iterator[tuple[str, int]
 
 
 def _first_steward(url: str, folder: str, address: str) -> None:
-    """Where nobody can sign in yet, a link that makes the first steward."""
+    """If nobody can sign in yet, print a link that creates the first steward."""
     from bayespatch.casebase import CaseBase
     from bayespatch.casebase.people import STEWARD
 

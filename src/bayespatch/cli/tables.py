@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 
 class TableOptions(NamedTuple):
-    """The options about a table."""
+    """The options for reading a training table."""
 
     data: str
     target: str
@@ -104,13 +104,13 @@ def table_options(
     dictionary: DictionaryFile = None,
     regression: Regression = False,
 ) -> TableOptions:
-    """The options for a training table."""
+    """Collect and check the options for a training table."""
     if (time is None) != (event is None):
         raise usage_error(
-            "--time and --event go together: how long a case was followed, and whether the event happened"
+            "pass --time and --event together: how long each case was followed, and whether the event happened"
         )
     if time is not None and (target is not None or regression):
-        raise usage_error("--time replaces --target and --regression; remove these")
+        raise usage_error("--time replaces --target and --regression; remove them")
     outcome = target if time is None else time
     if outcome is None:
         raise usage_error("pass the column to predict: --target COLUMN, or --time COLUMN and --event COLUMN")
@@ -200,7 +200,7 @@ def read_training_files(
         sample = table.sample(
             seed, classes=not options.regression, categorical=(*categorical, *_coded(dictionary, columns))
         )
-    check_identifiers(sample.X)  # two parts may have the same
+    check_identifiers(sample.X)  # two files may share an identifier
     found = Training(sample.X, outcomes_of(sample.y, options.regression), sample.n_unknown)
     found = _described(found, options, dictionary, {})
     return Learned(found, _coded(dictionary, found.X.columns), {}), replace(sample, X=found.X, y=found.y)
@@ -211,7 +211,7 @@ def _dictionary(options: TableOptions) -> Dictionary | None:
 
 
 def _roles(options: TableOptions, dictionary: Dictionary | None, columns: Sequence[str]) -> Parameters:
-    """Which of the columns are identifiers, left out, or dates; a dictionary may say so, too."""
+    """The identifier, dropped columns and date columns, from the options and the dictionary."""
     id_column, drop = options.id_column, list(options.drop)
     if dictionary is not None:
         named = [
@@ -226,7 +226,7 @@ def _roles(options: TableOptions, dictionary: Dictionary | None, columns: Sequen
 
 
 def _coded(dictionary: Dictionary | None, columns: Iterable[object]) -> tuple[str, ...]:
-    """Those of the columns whose numbers are names of categories, by the dictionary."""
+    """The columns whose numbers are category codes, according to the dictionary."""
     if dictionary is None:
         return ()
     named = [name for name in map(str, columns) if name in dictionary]
@@ -234,7 +234,7 @@ def _coded(dictionary: Dictionary | None, columns: Iterable[object]) -> tuple[st
 
 
 def _follow_up(options: TableOptions, dictionary: Dictionary | None, columns: Sequence[str]) -> dict[str, KindOf]:
-    """Follow-up columns and their kinds, from the dictionary and --follow-up; event columns are among them."""
+    """Follow-up columns and their kinds, from the dictionary and --follow-up."""
     described = {} if dictionary is None else dictionary.follow_up
     kinds: dict[str, KindOf] = {name: kind for name, kind in described.items() if name in columns}
     for text in options.follow_up:
@@ -253,7 +253,7 @@ def _follow_up(options: TableOptions, dictionary: Dictionary | None, columns: Se
 
 
 def _features(X: DataFrame, follow_up: dict[str, KindOf]) -> DataFrame:
-    """The columns that are compared."""
+    """The features, without follow-up columns."""
     from bayespatch.follow_up import columns_of, follow_up_roles  # slow to import
 
     roles = follow_up_roles(follow_up)
@@ -263,7 +263,7 @@ def _features(X: DataFrame, follow_up: dict[str, KindOf]) -> DataFrame:
 def _described(
     table: Training, options: TableOptions, dictionary: Dictionary | None, follow_up: dict[str, KindOf]
 ) -> Training:
-    """The table, looked at, and called as the dictionary and --labels say."""
+    """Check the table and apply the labels of the dictionary and of --labels."""
     table = _looked_at(table, options, follow_up)
     if dictionary is not None:
         X, y = dictionary.describe(table.X, table.y)
@@ -274,7 +274,7 @@ def _described(
 
 
 def _looked_at(table: Training, options: TableOptions, follow_up: dict[str, KindOf]) -> Training:
-    """Notes about the columns; what looks like an identifier has to be named as one, or as a feature."""
+    """Print notes about the columns; reject apparent identifiers that the options do not mention."""
     if table.n_unknown:
         say(f"note: {table.n_unknown} rows without {options.target!r} were dropped")
     features = _features(table.X, follow_up)

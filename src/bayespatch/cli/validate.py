@@ -91,7 +91,7 @@ def validate(
 
 
 def _summary(found: JSONObject) -> str:
-    """A validation as a few tables."""
+    """The results of a validation as text tables."""
     lines = [f"{found['n']} new cases; the model was trained on {found['n_past']} past cases", ""]
     rows = [
         [name, _number(score), _interval(found["intervals"][name]), _number(found["past_scores"].get(name))]
@@ -116,7 +116,7 @@ def _summary(found: JSONObject) -> str:
         for one in drifted
     ] or ["No feature has drifted."]
     lines += [
-        f"Calibration is off where {one['feature']} is {one['value']} ({one['n']} cases)"
+        f"Poorly calibrated if {one['feature']} is {one['value']} ({one['n']} cases)"
         for one in found["subgroups"]
         if one["off"]
     ]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @taking(find=find_case)
 def what_if(
     find: Callable[[], Case],
-    set: Set = [],  # noqa: B006  # typer reads it, nobody changes it
+    set: Set = [],  # noqa: B006  # read by typer and never changed
     out: MaybeOut = None,
     top: Top = 5,
     level: Level = 0.9,

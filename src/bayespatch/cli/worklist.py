@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bayespatch.encode.table import DataFrame
     from bayespatch.estimator import PatchworkClassifier
 
-CHUNK = 64  # cases that are predicted at a time
+CHUNK = 64  # cases predicted at a time
 
 
 def worklist_of(
@@ -43,7 +43,7 @@ def worklist_of(
 
 
 def _lines(model: PatchworkClassifier, X: DataFrame, level: float, decision: Decision | None) -> Iterator[JSONObject]:
-    """Lines of the worklist for some cases."""
+    """Worklist lines for a chunk of cases."""
     from bayespatch.explain.guards import guard_values
 
     fitted, named = model.fitted_, X.index.name is not None
@@ -96,7 +96,7 @@ def _lines(model: PatchworkClassifier, X: DataFrame, level: float, decision: Dec
 
 
 def _reasons(percentile: float | None, apart: float, is_warned: bool, is_undecided: bool) -> list[str]:
-    """Why a case deserves attention, the weightiest first."""
+    """Reasons why a case deserves attention, most important first."""
     from bayespatch.estimator.explaining import QUANTILE
     from bayespatch.explain.words import DIFFER
 

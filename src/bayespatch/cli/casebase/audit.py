@@ -1,4 +1,4 @@
-"""Commands for log and backups: log, verify, backup, restore."""
+"""Commands for the audit log, backups and retention: log, verify, backup, restore, purge."""
 
 from __future__ import annotations
 

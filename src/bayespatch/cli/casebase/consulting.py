@@ -104,7 +104,7 @@ def retain(opened: Opened, by: Person, cases: MaybeCases = None, json: Json = Fa
 
 
 def _seen_text(seen: Consultation) -> str:
-    """A consultation in a few lines."""
+    """A short text summary of a consultation."""
     shown = seen.explanation
     facts = {
         "consultation": f"{seen.id}, case {seen.case_id}, model version {seen.version}",

@@ -49,7 +49,7 @@ def init(
 
     if (target is None) != (dictionary is None):
         raise usage_error(
-            "--dictionary and --target go together: the description of the columns, and the column to predict"
+            "pass --dictionary and --target together: the description of the columns and the column to predict"
         )
     if demo and dictionary is not None:
         raise usage_error("pass either --demo or --dictionary: the demo data have their own dictionary")
@@ -85,7 +85,7 @@ def import_(
     mapping: MappingFile = None,
     json: Json = False,
 ) -> None:
-    """Add all cases of a table, or none on an error. Cases with an outcome become past cases, others open cases.
+    """Add all cases of a table, or none on an error. Cases with an outcome become past cases, the others open cases.
 
     Exact repeats of cases are rejected, unless --id distinguishes them or you pass --allow-repeats.
 
