@@ -111,7 +111,7 @@ def test_a_fit_that_was_stopped_goes_on_with_the_same_command(clinic, tmp_path, 
         ("b,outcome\n,x\n,y\n", (), "column 'b' has only missing values"),
         ("a,b,outcome\n1,2,x\n3,4,y\n", ("--engine", "steam"), "engine='steam' is not known"),
         ("a,b,outcome\n1,,x\n3,4,y\n", ("--missing", "error"), "column 'b' has 1 missing values"),
-        ("a,b,outcome\n1,2,x\n3,4,y\n", ("--query", "SELECT 1"), "a --query is for a database"),
+        ("a,b,outcome\n1,2,x\n3,4,y\n", ("--query", "SELECT 1"), "--query works only with a database"),
     ],
 )
 def test_bad_tables_get_one_sentence(tmp_path, text, words, said):

@@ -103,13 +103,13 @@ def _copy_out(database: Database, target: Path) -> None:
             new.execute(delete(settings).where(settings.c.key == "erase"))
             index_columns(new)
         with copy.outside() as connection:
-            connection.execute(text("PRAGMA journal_mode = DELETE"))  # all of it in the one file
+            connection.execute(text("PRAGMA journal_mode = DELETE"))  # keep everything in one file
     finally:
         copy.close()
 
 
 def _copy(old: Connection, new: Connection) -> None:
-    """Copy all rows of all tables, each table after those that it refers to."""
+    """Copy all rows of all tables, each table after those that it references."""
     for table in metadata.sorted_tables:
         rows = old.execute(select(table).execution_options(yield_per=_BATCH))
         for part in rows.partitions(_BATCH):

@@ -1,6 +1,6 @@
 """Forgetting a patient: the values are deleted from every table and model, and overwritten on disk.
 
-The number of the case remains, and the audit log keeps who forgot it, when and why.
+The case number remains, and the audit log records who forgot it, when and why.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from bayespatch.casebase.visits import visits_of
 from bayespatch.casebase.without import without_case
 from bayespatch.types import JSONObject, JSONValue
 
-# The weight of a past case and its group remain. Its class, its similarity to others and its row of the
-# table, under which features list those who agree: all of these reveal something about its values or its outcome.
+# A redacted explanation keeps the weight of a past case and its group. The class of the case, its similarity and its
+# row number, under which features list the cases that agree, would all reveal something about its values or outcome.
 _KEPT = ("probability", "influence", "vote_share")
 _RANGE = "outside the range of the past cases"  # a warning that states the ends of that range
 WITHDRAWN_WARNING = (
@@ -38,19 +38,19 @@ class Forgotten:
     """What forgetting a case changed."""
 
     case_id: int
-    consultations: int  # of the case itself, deleted
-    redacted: int  # of other cases, which showed it as a neighbor
+    consultations: int  # deleted consultations of the case itself
+    redacted: int  # consultations of other cases that showed it as a neighbor
     versions: tuple[int, ...]  # models from which it was removed
     removed: tuple[int, ...]  # models that were removed because too few past cases were left
     erased: bool  # whether the disk was overwritten
-    note: str | None  # why not
+    note: str | None  # if not, why not
     visits: tuple[int, ...] = ()  # other visits of the same patient, forgotten as well
 
 
 def forget(database: Database, case: int | str, reason: str, by: str) -> Forgotten:
     """Forget a case and every other visit of its patient in one transaction, then erase the disk."""
     if not isinstance(reason, str) or not reason.strip() or len(reason) > 1000 or "\0" in reason:
-        raise CaseBaseError("forgetting needs a reason, which is kept; pass one of at most 1,000 characters")
+        raise CaseBaseError("forgetting requires a reason, which is stored; pass one of at most 1,000 characters")
     with database.writing(by) as transaction:
         patient = case_rows.find_live(transaction.connection, case).patient
         done = forget_in(transaction, case, reason.strip(), database)
@@ -98,7 +98,7 @@ def finish(database: Database, by: str) -> str | None:
 
 
 def forget_in(transaction: Transaction, case: int | str, reason: str, database: Database) -> Forgotten:
-    """Forget one case within a transaction; `pending` and `finish` are the caller's."""
+    """Forget one case within a transaction; the caller calls `pending` and `finish`."""
     row = case_rows.find_live(transaction.connection, case)
     definition = case_rows.stored_definition(transaction.connection)
     own = select(consultations.c.id).where(consultations.c.case_id == row.id)
@@ -148,7 +148,7 @@ def _without_change(metrics: JSONObject | None, case_id: int) -> JSONObject | No
 
 
 def _redact_others(transaction: Transaction, case_id: int, retained: int) -> int:
-    """Remove the case and what derives from its values from explanations given since it became a past case."""
+    """Remove the case, and anything derived from its values, from explanations since it became a past case."""
     later = select(consultations.c.id, consultations.c.explanation).where(consultations.c.id > retained)
     n_changed = 0
     for row in transaction.execute(later).all():

@@ -73,7 +73,7 @@ class Session(NamedTuple):
 
 
 class Invitation(NamedTuple):
-    """An invitation that was not used yet, without its secret."""
+    """An invitation that has not been used yet, without its secret."""
 
     user: str
     role: str
@@ -133,7 +133,7 @@ class People:
         return secret
 
     def changes(self, name: str, most: int = 20) -> list[LogEntry]:
-        """What was changed about a person's account, by whom and when, newest first."""
+        """The changes to a person's account, with author and time, newest first."""
         quoted = json.dumps(name, ensure_ascii=False)
         wanted = select(audit).where(audit.c.action.in_(CHANGES), audit.c.details.contains(quoted, autoescape=True))
         found = []
@@ -219,7 +219,7 @@ class People:
     def _there(transaction: Transaction, name: str) -> Person:
         person = find_person(transaction.connection, name)
         if person is None:
-            raise NotFoundError(f"there is nobody called {name!r}; invite them first")
+            raise NotFoundError(f"there is no account named {name!r}; invite the person first")
         return person
 
     @staticmethod
@@ -304,7 +304,7 @@ class People:
             transaction.record("sign out", person=name, id=session)
 
     def change_password(self, name: str, password_hash: str) -> None:
-        """Change one's own password; all sessions and tokens end."""
+        """Change a person's own password; all sessions and tokens end."""
         with self._database.writing(name) as transaction:
             self._there(transaction, name)
             transaction.execute(update(users).where(users.c.name == name).values(password_hash=password_hash))
@@ -447,7 +447,7 @@ def end_access(transaction: Transaction, name: str) -> None:
 
 
 def check_role(role: str) -> None:
-    """Refuse an unknown role."""
+    """Reject an unknown role."""
     if role not in ROLES:
         raise CaseBaseError(f"role={role!r} is not known; choose one of {', '.join(ROLES)}")
 
