@@ -108,7 +108,7 @@ def test_conflicting_values_are_left_out(mapping):
     assert case.values["sbp"] is None
     assert warning(case, "sbp") == [
         "column 'sbp': Observation/o1 has 140 (Bundle.entry[1].resource.valueQuantity) and Observation/o2 has 150 "
-        "(Bundle.entry[2].resource.valueQuantity) at the same time; enter the right value by hand"
+        "(Bundle.entry[2].resource.valueQuantity) at the same time; enter the correct value by hand"
     ]
     again = mapping.case(bundle(patient(), sbp(140), sbp(140, name="o2")), at=AT)
     assert again.values["sbp"] == 140
@@ -171,7 +171,7 @@ def test_a_code_without_a_level_is_left_out(mapping):
 @pytest.mark.parametrize("status", ["preliminary", "cancelled"])
 def test_only_final_values_count(mapping, status):
     case = mapping.case(bundle(patient(), sbp(status=status)), at=AT)
-    assert f"Bundle.entry[1].resource.status: is '{status}', so the value was left out" in warning(case, "sbp")[0]
+    assert f"Bundle.entry[1].resource.status: is '{status}', so the value was not used" in warning(case, "sbp")[0]
 
 
 def test_erroneous_and_refuted_resources_do_not_count(mapping):
@@ -249,7 +249,7 @@ def test_references_are_urls_uuids_or_relative(mapping):
     ("text", "message"),
     [
         ("columns: {}\n", "mapping: columns: is empty"),
-        ("columns:\n  a: {resource: Patiant, path: id}", "columns.a.resource: 'Patiant' is not a resource type"),
+        ("columns:\n  a: {resource: Patiant, path: id}", "columns.a.resource: 'Patiant' is not a supported resource"),
         ("columns:\n  a: {resource: Patient}", "columns.a.path: is missing"),
         ("columns:\n  a: {resource: Patient, path: 'birthDate('}", "columns.a.path: 'birthDate(' is not FHIRPath"),
         ("columns:\n  a: {resource: Observation, codes: ['lionc|1']}", "'lionc' has no URL; did you mean 'loinc'?"),

@@ -29,12 +29,13 @@ class ResourceType(NamedTuple):
     codes : names
         Elements with the code, each a CodeableConcept, a Coding or a list of these; a dot leads to a part.
     times : names
-        Elements with the time; the first one present is used, for a Period its start. period : names Elements with the
-        Period of validity, or its start and end.
+        Elements with the time; the first one present is used, for a Period its start.
+    period : names
+        Elements with the Period of validity, or its start and end.
     statuses : names
         Every status that FHIR allows; empty if the type has none.
     valid : names
-        The statuses whose information is used.
+        The statuses of resources that are used.
     """
 
     codes: tuple[str, ...] = ()

@@ -11,13 +11,13 @@ class UnitError(ValueError):
 
 
 class Conversion(NamedTuple):
-    """From one unit to another: ``scale * value + offset``."""
+    """Conversion from one unit to another: ``scale * value + offset``."""
 
     scale: float
     offset: float
 
     def __call__(self, value: float) -> float:
-        """The value in the other unit, without the digits that binary arithmetic adds."""
+        """The value in the other unit, without spurious digits from binary arithmetic."""
         return float(f"{self.scale * value + self.offset:.12g}")
 
 
@@ -58,7 +58,7 @@ def conversion(source: str, target: str, molar_mass: float | None = None) -> Con
 
 @lru_cache(maxsize=1024)
 def unit(code: str) -> Any:  # pint's units have no public class
-    """A UCUM code as a unit of pint.
+    """Convert a UCUM code to a pint unit.
 
     Examples
     --------
