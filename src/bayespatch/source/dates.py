@@ -1,7 +1,7 @@
 """Conversion of dates to years or days between two dates.
 
 An interval is a separate column whose name describes its computation, such as ``years from born to admitted``, so a
-model can compute it again from the dates of new cases.
+model can compute it from the dates of new cases.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Interval(NamedTuple):
     start : str
         A column of dates.
     end : str
-        Another one, a date such as 2024-12-31, or "today".
+        Another column of dates, a date such as 2024-12-31, or "today".
 
     Examples
     --------
@@ -70,7 +70,7 @@ class Interval(NamedTuple):
         fixed = self._fixed_end()
         end = dates_of(frame[self.end]) if fixed is None else fixed
         days = (end - dates_of(frame[self.start])).dt.total_seconds() / 86400.0
-        # As exactly as anybody says it: a birthday is no measurement.
+        # Rounded, because more digits would suggest a precision that ages and stays do not have.
         return (days / DAYS_A_YEAR).round(1) if self.unit == "years" else days.round(0)
 
     def _fixed_end(self) -> Timestamp | None:
@@ -92,7 +92,7 @@ def holds_dates(column: Series) -> bool:
 
 
 def dates_of(column: Series) -> Series:
-    """A column of text or dates as times; the column must show which of two numbers is the day.
+    """Convert a column of text or dates to timestamps; its values must show which of two numbers is the day.
 
     Examples
     --------

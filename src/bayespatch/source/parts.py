@@ -1,4 +1,4 @@
-"""A table in many Parquet files: each is a part, or several if it is large, read by the process that uses it."""
+"""A table in many Parquet files: each file is one part, or several if it is large, read by the process that uses it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 ENDING = ".parquet"
-MOST_BYTES = 256_000_000  # of a part, before compression: a larger file is cut between its row groups
+MOST_BYTES = 256_000_000  # uncompressed size of a part; larger files are split between row groups
 INSTALL = 'Parquet files need pyarrow: pip install "bayespatch[parquet]"'
 
 
@@ -57,9 +57,9 @@ class FilePart(NamedTuple):
     Attributes
     ----------
     file : str
-        Its name, as given.
+        Name of the file, as passed by the user.
     path : str
-        Where it is.
+        Path of the file.
     groups : tuple of int, or None
         The row groups; None: all of them.
     first : int
@@ -89,7 +89,7 @@ def parts_of(files: Sequence[str]) -> list[FilePart]:
         _check_parquet(file, path)
         try:
             metadata = parquet.read_metadata(path)
-        except (OSError, ValueError) as error:  # pyarrow's own errors are both
+        except (OSError, ValueError) as error:  # pyarrow's errors derive from both
             raise refuse(repr(file), f"cannot be read as Parquet ({error}); use another copy of the file") from error
         sizes = [
             (metadata.row_group(k).total_byte_size, metadata.row_group(k).num_rows)
@@ -123,7 +123,7 @@ def _check_parquet(file: str, path: str) -> None:
     except OSError as error:
         raise refuse(repr(file), f"cannot be read ({error}); all workers must see it under the same path") from error
     if not is_parquet:
-        raise refuse(repr(file), "is not Parquet, which several files must be; convert it, or pass it alone")
+        raise refuse(repr(file), "is not Parquet, but a table in several files must be; convert it, or pass it alone")
 
 
 def column_names(file: str) -> list[str]:
@@ -135,7 +135,7 @@ def column_names(file: str) -> list[str]:
     _check_parquet(file, file)
     try:
         return [str(name) for name in parquet.read_schema(file).names]
-    except (OSError, ValueError) as error:  # pyarrow's own errors are both
+    except (OSError, ValueError) as error:  # pyarrow's errors derive from both
         raise refuse(repr(file), f"cannot be read as Parquet ({error}); use another copy of the file") from error
 
 
@@ -152,15 +152,15 @@ def training_parts(
     from bayespatch.encode import Partitions
 
     parts = tuple(parts_of(files))
-    wishes = dict(id_column=id_column, drop=tuple(drop), intervals=tuple(intervals))
+    options = dict(id_column=id_column, drop=tuple(drop), intervals=tuple(intervals))
     labels = tuple(part.label for part in parts)
-    return Partitions(parts, labels, partial(_read_training, target, wishes), each)
+    return Partitions(parts, labels, partial(_read_training, target, options), each)
 
 
-def _read_training(target: str, wishes: Parameters, part: FilePart) -> Part:
+def _read_training(target: str, options: Parameters, part: FilePart) -> Part:
     from bayespatch.encode.partitions import Part
 
-    return Part(*past_rows(read_part(FilePart(*part)), target, **wishes)[:3])
+    return Part(*past_rows(read_part(FilePart(*part)), target, **options)[:3])
 
 
 def one_after_the_other(function: Callable[..., Result], arguments: Sequence[tuple[object, ...]]) -> list[Result]:
@@ -169,7 +169,7 @@ def one_after_the_other(function: Callable[..., Result], arguments: Sequence[tup
 
 
 def write_part(path: str, columns: dict[str, str], rows: Sequence[JSONObject]) -> None:
-    """Write rows to a Parquet file, which gets its name once it is complete and on disk.
+    """Write rows to a Parquet file, which gets its final name once it is complete and on disk.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def write_part(path: str, columns: dict[str, str], rows: Sequence[JSONObject]) -
     except ImportError as error:
         raise ImportError(INSTALL) from error
     schema = pyarrow.schema([(name, getattr(pyarrow, kind)()) for name, kind in columns.items()])
-    aside = f"{path}.{os.getpid()}.tmp"  # another worker may be processing it if this one was considered dead
+    aside = f"{path}.{os.getpid()}.tmp"  # another worker may write the same part if this one was considered lost
     try:
         descriptor = os.open(aside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o600)
         with open(descriptor, "wb") as file:
