@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 NO_PRECEDENT = 0.05  # a case as atypical as this share of the past cases, or more, has no adequate precedent
 N_BINS = 8
-LEAST_CASES = 20  # of a subgroup
-MOST_LEVELS = 12  # of a column that are subgroups
-LEAST_DISTANCE = 0.1  # between two distributions, to be called a drift
-SIGNIFICANCE = 0.01  # of all features, or of all subgroups, together
+LEAST_CASES = 20  # minimum size of a subgroup
+MOST_LEVELS = 12  # maximum number of subgroups from one column
+LEAST_DISTANCE = 0.1  # smallest distance between two distributions that counts as drift
+SIGNIFICANCE = 0.01  # for all features, or all subgroups, together
 
 
 @dataclass(frozen=True)
@@ -62,13 +62,14 @@ class FeatureDrift:
     past, new : str
         Mean and standard deviation of numbers; for categories the share of the value that differs most.
     distance : float
-        Between both distributions, from 0 to 1: Kolmogorov and Smirnov's for numbers, total variation for categories.
+        Distance between the two distributions, from 0 to 1: Kolmogorov-Smirnov for numbers, total variation for
+        categories.
     missing_past, missing_new : float
         Shares of missing values.
     unseen : float
         Share of new cases with a value that no past case has.
     drifted : bool
-        Whether values or missing values differ by at least .1, more than expected by chance for this number of
+        Whether values or missing values differ by at least 0.1, more than expected by chance for this number of
         features.
     """
 
@@ -119,10 +120,10 @@ class Validation:
     past_counts: dict[str, int]
     scores: dict[str, float | None]
     intervals: dict[str, tuple[float, float] | None]
-    past_scores: dict[str, float | None]  # of the past cases, each predicted from all others
+    past_scores: dict[str, float | None]  # of the past cases, each predicted from all the others
     without_precedent: float
     classes: dict[str, ClassValidation]
-    decision: CalledAt | None  # results of flagging a class from this threshold on
+    decision: CalledAt | None  # results of flagging a class at this threshold
     drift: tuple[FeatureDrift, ...]
     subgroups: tuple[SubgroupValidation, ...]
     periods: tuple[SubgroupValidation, ...]
@@ -148,7 +149,7 @@ def validate(
     ----------
     model : fitted PatchworkClassifier
     X : data frame, array or list of rows
-        New cases: none of them should be a past case of the model.
+        New cases, none of which should be a past case of the model.
     y : sequence of length n
         Their classes, by value or by label.
     periods : sequence of length n, optional
@@ -156,7 +157,7 @@ def validate(
     decision : Decision, optional
         The threshold at which a class is flagged.
     seed : int
-        Of the bootstrap.
+        Random seed of the bootstrap.
 
     Examples
     --------
@@ -169,7 +170,9 @@ def validate(
     classes = tuple(model.class_names_)
     codes = outcome_codes(model, y)
     if periods is not None and len(periods) != len(codes):
-        raise ValueError(f"periods has length {len(periods)} and there are {len(codes)} cases; pass one for each case")
+        raise ValueError(
+            f"periods has length {len(periods)}, but there are {len(codes)} cases; pass one period for each case"
+        )
     predicted = model.predict_all(X)
     p = predicted.probabilities
     encoded = model.schema_.encode(X)
@@ -194,7 +197,7 @@ def validate(
 
 
 def outcome_codes(model: PatchworkClassifier, y: Sequence[object]) -> NDArray[np.int64]:
-    """The index of each outcome among the model's classes; given by value or by label."""
+    """The index of each outcome, passed by value or by label, among the model's classes."""
     known: dict[str, int] = {name: m for m, name in enumerate(model.class_names_)}
     known |= {_text(value): m for m, value in enumerate(model.classes_.tolist())}
     codes = []
@@ -261,7 +264,7 @@ def _is_measured(column: Column) -> bool:
 
 
 def _plain(column: Column, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values with NaN if missing, whatever code that has."""
+    """The values, with NaN for missing ones regardless of their code."""
     if _is_measured(column):
         return np.where(values == MISSING_NUMBER, np.nan, values)
     missing = np.array([not np.isnan(code) and column.decode(code) == "missing" for code in np.unique(values)])
@@ -306,7 +309,7 @@ def _subgroups(
     codes: NDArray[np.int64],
     classes: tuple[str, ...],
 ) -> tuple[SubgroupValidation, ...]:
-    """New cases by their categories, and by whether a number is below the median of the past cases."""
+    """Subgroups of the new cases: by category, and by whether a number is below the median of the past cases."""
     groups: list[tuple[str, str, NDArray[np.bool_]]] = []
     for j, column in enumerate(columns):
         values = _plain(column, new[:, j])
