@@ -162,7 +162,7 @@ def compare(
     methods = {"patchwork": Rival(patchwork, {}), **rivals}
     parts = _splits(outcomes, members, folds, seed, regression)
     table = Table(X, outcomes, members, classes, None if regression else _thresholds(counts, threshold))
-    found = []
+    standings = []
     for place, (name, method) in enumerate(methods.items()):
         scores: list[dict[str, dict[str, float]]] = []
         begun = time.perf_counter()
@@ -173,10 +173,10 @@ def compare(
         seconds = time.perf_counter() - begun
         for part, first in scores[0].items():
             by_measure = {measure: [fold[part][measure] for fold in scores] for measure in first}
-            found.append(Standing(f"{name}{part}", by_measure, None if part else seconds))
+            standings.append(Standing(f"{name}{part}", by_measure, None if part else seconds))
     if tell is not None:
         tell(len(methods) * folds, len(methods) * folds, "done")
-    return found
+    return standings
 
 
 class Table(NamedTuple):

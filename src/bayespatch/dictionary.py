@@ -320,11 +320,11 @@ class Dictionary:
                 f"{_meant(absent[0], names)}"
             )
         missing = [j for j, name in enumerate(names) if name not in self or self[name].kind == "any"]
-        found = Dictionary.infer([names[j] for j in missing], ([row[j] for j in missing] for row in rows))
+        inferred = Dictionary.infer([names[j] for j in missing], ([row[j] for j in missing] for row in rows))
         return Dictionary(
             {
-                name: replace(self.entries.get(name, Entry(name)), kind=found[name].kind)
-                if name in found
+                name: replace(self.entries.get(name, Entry(name)), kind=inferred[name].kind)
+                if name in inferred
                 else self[name]
                 for name in names
             }

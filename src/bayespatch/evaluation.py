@@ -241,7 +241,7 @@ def _called_at(
 def _drift(
     columns: Sequence[Column], past: NDArray[np.float64], new: NDArray[np.float64], unseen: NDArray[np.bool_]
 ) -> tuple[FeatureDrift, ...]:
-    found = []
+    drifts = []
     for j, column in enumerate(columns):
         old, own = _plain(column, past[:, j]), _plain(column, new[:, j])
         gaps = float(np.isnan(old).mean()), float(np.isnan(own).mean())
@@ -255,8 +255,8 @@ def _drift(
         drifted = (distance >= LEAST_DISTANCE and p < limit) or (
             abs(gaps[1] - gaps[0]) >= LEAST_DISTANCE and gap_p < limit
         )
-        found.append(FeatureDrift(column.called, *texts, distance, *gaps, float(unseen[:, j].mean()), bool(drifted)))
-    return tuple(found)
+        drifts.append(FeatureDrift(column.called, *texts, distance, *gaps, float(unseen[:, j].mean()), bool(drifted)))
+    return tuple(drifts)
 
 
 def _is_measured(column: Column) -> bool:
@@ -274,9 +274,9 @@ def _plain(column: Column, values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _of_numbers(
     column: Column, old: NDArray[np.float64], new: NDArray[np.float64]
 ) -> tuple[float, float, tuple[str, str]]:
-    found = ks_2samp(old, new)
+    test = ks_2samp(old, new)
     texts = [f"{values.mean():.3g} ± {values.std():.2g} {column.unit}".rstrip() for values in (old, new)]
-    return float(found.statistic), float(found.pvalue), (texts[0], texts[1])
+    return float(test.statistic), float(test.pvalue), (texts[0], texts[1])
 
 
 def _of_levels(
@@ -330,8 +330,10 @@ def _periods(
     periods: Sequence[str], p: NDArray[np.float64], codes: NDArray[np.int64], classes: tuple[str, ...]
 ) -> tuple[SubgroupValidation, ...]:
     names = np.asarray(periods)
-    found = sorted(set(periods))
-    return tuple(_subgroup("period", name, names == name, p, codes, classes, len(found)) for name in found)
+    periods_in_order = sorted(set(periods))
+    return tuple(
+        _subgroup("period", name, names == name, p, codes, classes, len(periods_in_order)) for name in periods_in_order
+    )
 
 
 def _subgroup(

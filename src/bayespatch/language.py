@@ -208,10 +208,10 @@ def stored_text(text: str) -> str:
     if language.code == ENGLISH:
         return text
     for plain in (text, text[:1].lower() + text[1:], text.rstrip("."), (text[:1].lower() + text[1:]).rstrip(".")):
-        found = language.texts.pgettext(MESSAGE, plain)
-        found = language.texts.gettext(plain) if found == plain and plain else found
-        if found != plain:
-            return _ended(found, text)
+        translated = language.texts.pgettext(MESSAGE, plain)
+        translated = language.texts.gettext(plain) if translated == plain and plain else translated
+        if translated != plain:
+            return _ended(translated, text)
     translation = _translated(text, language.messages)
     return text if translation is None else _ended(translation, text)
 
@@ -233,9 +233,9 @@ def stored_value(text: str) -> str:
     language = current()
     if language.code == ENGLISH:
         return text
-    found = language.texts.pgettext(VALUE, text)
-    if found != text:
-        return found
+    translated = language.texts.pgettext(VALUE, text)
+    if translated != text:
+        return translated
     translation = _translated(text, language.values)
     if translation is not None:
         return translation

@@ -162,12 +162,12 @@ class HeldParts:
         """function(shared, part, own argument) for every part, on the worker that has it, in the order of parts."""
         with _client(self.scheduler, self.client):
             held = self.client.scatter(_Whole(shared), broadcast=True, hash=False)
-            asked = deque(
+            pending = deque(
                 (part, (function, held, part, _Whole(value))) for part, value in zip(self.futures, own, strict=True)
             )
-            sent = deque(self._send(part, arguments) for part, arguments in asked)
+            sent = deque(self._send(part, arguments) for part, arguments in pending)
             while sent:
-                yield self._answer(*asked.popleft(), *sent.popleft())
+                yield self._answer(*pending.popleft(), *sent.popleft())
 
     def _send(self, part: Future, arguments: tuple[object, ...]) -> tuple[Future, list[str]]:
         """Call a function on a worker that has the part; returns the future result and the workers' addresses."""

@@ -1,4 +1,4 @@
-"""Backups: the whole case base as one SQLite file, itself a case base, made without interrupting other users."""
+"""Backups: the whole case base in one SQLite file, itself a case base, written without interrupting other users."""
 
 from __future__ import annotations
 

@@ -500,7 +500,7 @@ class CaseBase(Retrieve, Reuse, Revise):
             return backups.verify_all(self._database, connection, head)
 
     def backup(self, path: str | os.PathLike[str], *, by: str) -> Path:
-        """Copy the whole base to one SQLite file, itself a case base, while others keep working.
+        """Copy the whole case base to one SQLite file, which is itself a case base, while others keep working.
 
         Examples
         --------
@@ -515,7 +515,7 @@ class CaseBase(Retrieve, Reuse, Revise):
         return backups.backup(self._database, path, by)
 
     def restore(self, path: str | os.PathLike[str], *, by: str) -> None:
-        """Fill this base, which must be empty, from a backup.
+        """Fill this case base, which must be empty, from a backup.
 
         This brings back patients who were forgotten after the backup: call `forget_again`.
 

@@ -279,8 +279,10 @@ class Database:
         ):
             if not self.is_sqlite:
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({_UPGRADING})"))
-            there = "alembic_version" in inspect(connection).get_table_names()
-            current = connection.execute(text("SELECT version_num FROM alembic_version")).scalar() if there else None
+            has_version = "alembic_version" in inspect(connection).get_table_names()
+            current = (
+                connection.execute(text("SELECT version_num FROM alembic_version")).scalar() if has_version else None
+            )
             if current is not None and current not in versions:
                 raise CaseBaseError(
                     f"{self.name}: was written by a newer bayespatch (its tables have version {current}, this "

@@ -3,7 +3,7 @@
 A model contains past cases. It is stored in the database, so that a case and the models that contain it change in
 one transaction, one backup contains everything, and all processes see the same model. Files exist only while a model is
 read or written (`bayespatch.load` and `save` need one), in a folder that only its owner can open; the next process
-deletes the files of killed ones.
+deletes the files that killed ones left behind.
 """
 
 from __future__ import annotations

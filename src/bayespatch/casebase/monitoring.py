@@ -381,13 +381,13 @@ def _calibration(connection: Connection, definition: Definition, since: str, n_l
         return []
     labels = list(definition.classes)
     happened = [definition.class_name(json.loads(row.outcome)) for row in rows]
-    found = []
+    balances = []
     for label in labels[1:] if len(labels) == 2 else labels:
         p = np.array([row.probabilities.get(label, 0.0) for row in rows])
         n, n_observed = len(rows), happened.count(label)
         chance = balance_p(p, n_observed, n_learned) if n >= LEAST else None
-        found.append(ClassBalance(label, n, float(p.mean()), n_observed / n, *rate_interval(n_observed, n), chance))
-    return found
+        balances.append(ClassBalance(label, n, float(p.mean()), n_observed / n, *rate_interval(n_observed, n), chance))
+    return balances
 
 
 def _lag(connection: Connection, now: datetime, days: int) -> OutcomeLag:

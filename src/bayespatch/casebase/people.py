@@ -118,10 +118,10 @@ class People:
         check_role(role)
         secret = secrets.token_urlsafe(32)
         with self._database.writing(by) as transaction:
-            there = find_person(transaction.connection, name)
-            if there is not None and there.role != role:
-                raise ConflictError(f"{name!r} already exists with role {there.role}; change the role instead")
-            if there is not None and there.disabled_at is not None:
+            existing = find_person(transaction.connection, name)
+            if existing is not None and existing.role != role:
+                raise ConflictError(f"{name!r} already exists with role {existing.role}; change the role instead")
+            if existing is not None and existing.disabled_at is not None:
                 raise ConflictError(f"{name!r} is disabled; enable the account first")
             linked = select(identities.c.user).where(identities.c.user == name)
             if transaction.execute(linked).first() is not None:  # they would not notice that a password was set
@@ -129,22 +129,22 @@ class People:
             transaction.execute(delete(invitations).where(invitations.c.user == name))
             row = {"hash": hash_of(secret), "user": name, "role": role, "made_at": now(), "expires_at": _in(LINK)}
             transaction.execute(insert(invitations).values(**row))
-            transaction.record("invite", person=name, role=role, known=there is not None, id=hash_of(secret)[:16])
+            transaction.record("invite", person=name, role=role, known=existing is not None, id=hash_of(secret)[:16])
         return secret
 
     def changes(self, name: str, most: int = 20) -> list[LogEntry]:
         """The changes to a person's account, with author and time, newest first."""
         quoted = json.dumps(name, ensure_ascii=False)
         wanted = select(audit).where(audit.c.action.in_(CHANGES), audit.c.details.contains(quoted, autoescape=True))
-        found = []
+        entries = []
         with self._database.reading() as connection:
             for row in connection.execute(wanted.order_by(audit.c.number.desc())):
                 details = json.loads(row.details)
                 if details.get("person") == name:
-                    found.append(LogEntry(row.number, row.at, row.by, row.action, row.case_id, details, row.hash))
-                if len(found) == most:
+                    entries.append(LogEntry(row.number, row.at, row.by, row.action, row.case_id, details, row.hash))
+                if len(entries) == most:
                     break
-        return found
+        return entries
 
     def invitations(self) -> list[Invitation]:
         """Invitations that can still be used, by name."""

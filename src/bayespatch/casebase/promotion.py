@@ -73,7 +73,7 @@ class RecentComparison:
 
 
 def compare_recent(database: Database, version: int) -> RecentComparison | None:
-    """Compare a version with the active one; None if none is active or this one is."""
+    """Compare a version with the active one; None if no version is active or this one is already active."""
     with database.reading() as connection:
         new, old = models.find(connection, version), models.active(connection)
         if old is None or old.version == new.version or new.sha256 is None:
@@ -161,22 +161,22 @@ def _probabilities(
     query = select(training.c.case_id).where(training.c.version == model.state.version)
     learned = set(connection.execute(query).scalars())
     names = definition.features.names
-    found: list[dict[str, float] | None] = []
+    results: list[dict[str, float] | None] = []
     for row in rows:
         if row.case_id in place:
             p = left_out.probabilities[place[row.case_id]]
         elif row.case_id in learned:
-            found.append(None)  # in a large table, only some past cases have leave-one-out predictions
+            results.append(None)  # in a large table, only some past cases have leave-one-out predictions
             continue
         else:
             try:
                 clf = without_votes(model.clf, [row.case_id, *visits_of(connection, row.patient)])
             except ConflictError:  # all past cases are visits of this patient
-                found.append(None)
+                results.append(None)
                 continue
             X = frame_of("the case base", names, [[row.values[name] for name in names]])
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # the consultation reported them
                 p = clf.predict_proba(X)[0]
-        found.append(dict(zip(left_out.classes, p.tolist(), strict=True)))
-    return found
+        results.append(dict(zip(left_out.classes, p.tolist(), strict=True)))
+    return results

@@ -126,7 +126,7 @@ class Reuse:
     def score(
         self, admissions: Sequence[Admission], *, by: str, top: int = 5, level: float = 0.9, error: float = ERROR
     ) -> Scored:
-        """Consult about many open cases in one transaction, each only if its values or the model changed.
+        """Consult about many open cases in one transaction, each only if its values or the model have changed.
 
         Parameters
         ----------

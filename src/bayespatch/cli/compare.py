@@ -60,10 +60,10 @@ def compare(
         estimator = new_estimator(options.regression, coded, **given)
         how: Parameters = {"regression": options.regression, "folds": folds, "seed": given["random_state"]}
         how |= {"groups": table.groups, "threshold": at, "tell": tell}
-        found = cross_validate(learned.features, table.y, estimator, **how)
-    methods = [{"method": one.method, "scores": one.summary(), "seconds": one.seconds} for one in found]
+        standings = cross_validate(learned.features, table.y, estimator, **how)
+    methods = [{"method": one.method, "scores": one.summary(), "seconds": one.seconds} for one in standings]
     shown = {"target": options.target, "folds": folds, "group": options.group, "methods": methods}
-    show(shown, json, _standings(found, folds, at, table.y.nunique()))
+    show(shown, json, _standings(standings, folds, at, table.y.nunique()))
 
 
 def _threshold(y: Series, threshold: str | None, cost: str | None) -> float | None:
@@ -77,14 +77,14 @@ def _threshold(y: Series, threshold: str | None, cost: str | None) -> float | No
     return None if decision is None else decision.threshold
 
 
-def _standings(found: list[Standing], folds: int, threshold: float | None, n_classes: int) -> str:
+def _standings(standings: list[Standing], folds: int, threshold: float | None, n_classes: int) -> str:
     """A table of the results, with the best value of each measure marked."""
     from bayespatch.compare import MORE_IS_BETTER
 
-    measures = list(found[0].scores)
-    best = {m: (max if MORE_IS_BETTER[m] else min)(one.mean(m) for one in found) for m in measures}
+    measures = list(standings[0].scores)
+    best = {m: (max if MORE_IS_BETTER[m] else min)(one.mean(m) for one in standings) for m in measures}
     rows = []
-    for one in found:
+    for one in standings:
         cells = [f"{one.mean(m):.3f}±{one.deviation(m):.3f}{'*' if one.mean(m) == best[m] else ' '}" for m in measures]
         rows.append([one.method, *cells, "" if one.seconds is None else f"{one.seconds:.1f}"])
     directions = ", ".join(f"{m} ({'higher' if MORE_IS_BETTER[m] else 'lower'} is better)" for m in measures)
@@ -96,6 +96,6 @@ def _standings(found: list[Standing], folds: int, threshold: float | None, n_cla
         called = "the rarer class" if n_classes == 2 else "each class (means over the classes)"
         at = "its share of the cases" if threshold is None else f"{threshold:g}"
         shown += f" Average precision and net benefit are for {called}, flagged at a probability of at least {at}."
-    if any(one.seconds is None for one in found):
+    if any(one.seconds is None for one in standings):
         shown += " Precedents and second opinion come from one fit, so they are not timed separately."
     return shown

@@ -58,24 +58,24 @@ def describe(
     names = [str(name) for name in frame.columns]
     columns = [_column(frame[name]) for name in names]
     remarks = [str(note.message) for note in notes] + _remarks(frame, target, columns)
-    found = {"rows": len(frame), "columns": columns, "target": target, "remarks": remarks}
+    summary = {"rows": len(frame), "columns": columns, "target": target, "remarks": remarks}
     if dictionary is not None:
         write(_draft(frame, columns).to_csv(), dictionary)
         say(f"wrote a draft of the data dictionary to {dictionary}; add labels and units, then pass it to fit")
-    show(found, json, _text(found))
+    show(summary, json, _text(summary))
 
 
 def _column(column: Series) -> JSONObject:
     """One column as plain data."""
-    known = column.dropna()
+    values = column.dropna()
     about: JSONObject = {
         "name": str(column.name),
         "kind": _kind(column),
         "missing": int(column.isna().sum()),
-        "distinct": int(known.nunique()),
+        "distinct": int(values.nunique()),
     }
     if about["kind"] == "number":
-        numbers = known.to_numpy(dtype=np.float64)
+        numbers = values.to_numpy(dtype=np.float64)
         counts, _ = np.histogram(numbers, bins=_N_BINS)
         about |= {
             "smallest": float(numbers.min()),
@@ -89,9 +89,9 @@ def _column(column: Series) -> JSONObject:
             about |= {"smallest": str(times.min().date()), "largest": str(times.max().date())}
     if about["kind"] in ("text", "boolean") or about["distinct"] <= _MOST_LEVELS:
         counted = (
-            known.astype(str).value_counts(sort=True).head(_MOST_LEVELS)
+            values.astype(str).value_counts(sort=True).head(_MOST_LEVELS)
             if about["kind"] != "number"
-            else (known.value_counts().sort_index())
+            else (values.value_counts().sort_index())
         )
         about["levels"] = {_plain(value): int(n) for value, n in counted.items()}
     return about
@@ -134,35 +134,35 @@ def _remarks(frame: DataFrame, target: str | None, columns: list[JSONObject]) ->
     if y is not None:
         n_unknown = int(y.isna().sum())
         remarks += [f"{n_unknown} rows have no {target!r} and would be dropped"] if n_unknown else []
-        known = y.notna()
-        found: Found | None = notice(frame.loc[known, plain], y[known])
+        has_outcome = y.notna()
+        findings: Found | None = notice(frame.loc[has_outcome, plain], y[has_outcome])
         rare = y.value_counts()
         few = [f"{_plain(value)} ({n})" for value, n in rare.items() if n < 3]
-        if few and len(rare) <= 100 and 2 * len(rare) <= int(known.sum()):
+        if few and len(rare) <= 100 and 2 * len(rare) <= int(has_outcome.sum()):
             remarks.append(f"classes with one or two cases: {', '.join(few[:8])}{' and more' if len(few) > 8 else ''}")
     else:
-        found = notice(frame[plain]) if plain else None
-    if found is not None:
+        findings = notice(frame[plain]) if plain else None
+    if findings is not None:
         remarks += [
             f"{name!r} looks like an identifier ({why}): fit asks for --id, --drop or --keep"
-            for name, why in found.identifiers.items()
+            for name, why in findings.identifiers.items()
         ]
         remarks += [
             f"{name!r} identifies patients, and {n} rows share a value with another row: pass --group {name!r}"
-            for name, n in found.repeated.items()
+            for name, n in findings.repeated.items()
         ]
-        rows = repeated_rows(frame[[name for name in plain if name not in found.identifiers]])
+        rows = repeated_rows(frame[[name for name in plain if name not in findings.identifiers]])
         if rows:
             remarks.append(
                 f"{duplicates_text(rows, len(frame))}: remove repeats, or name the column of patients with --group"
             )
-        remarks += [f"nearly all values of {name!r} are different" for name in found.unique]
-        remarks += [f"{name!r} is {value} in every row" for name, value in found.constant.items()]
-        remarks += [f"{name!r} duplicates {other!r}" for name, other in found.copies.items()]
+        remarks += [f"nearly all values of {name!r} are different" for name in findings.unique]
+        remarks += [f"{name!r} is {value} in every row" for name, value in findings.constant.items()]
+        remarks += [f"{name!r} duplicates {other!r}" for name, other in findings.copies.items()]
         remarks += [
             f"{name!r} on its own predicts {target!r} for {100 * share:.4g}% of the cases: is it known only after the "
             f"outcome?"
-            for name, share in found.leaks.items()
+            for name, share in findings.leaks.items()
         ]
     remarks += [f"{column['name']!r} is empty" for column in columns if column["kind"] == "empty"]
     return remarks

@@ -304,7 +304,7 @@ Cases = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="The file with the past cases, if separate from the model.", show_default=False),
 ]
-Level = Annotated[float, typer.Option(help="Probability of the intervals, between 0 and 1.")]
+Level = Annotated[float, typer.Option(help="Level of the intervals, between 0 and 1.")]
 Top = Annotated[int, typer.Option(help="Number of neighbors to show.", min=1)]
 Force = Annotated[bool, typer.Option("--force", help="Replace existing files.", rich_help_panel=_OUTPUT)]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document for programs.", rich_help_panel=_OUTPUT)]

@@ -132,16 +132,16 @@ def predict(
             say(f"{len(listed)} cases are in {out}, highest risk first")
         return
     with working(f"Predicting {len(X)} cases"):
-        found = predictions(
+        records = predictions(
             loaded, X, intervals=intervals, votes=votes, level=level, abstain=abstain, decision=decision
         )
     if abstain:
-        n_refused = sum(one["class"] is None for one in found)
-        say(f"note: {n_refused} of {len(found)} cases have no adequate precedent and were not predicted")
-    document = {"model": str(model), "level": level, "predictions": found} if json else None
-    _deliver(document, lambda: as_csv(found, named=id_column, raw=raw), out)
+        n_refused = sum(one["class"] is None for one in records)
+        say(f"note: {n_refused} of {len(records)} cases have no adequate precedent and were not predicted")
+    document = {"model": str(model), "level": level, "predictions": records} if json else None
+    _deliver(document, lambda: as_csv(records, named=id_column, raw=raw), out)
     if out is not None:
-        say(f"{len(found)} predictions written to {out}")
+        say(f"{len(records)} predictions written to {out}")
 
 
 def _deliver(document: object, table: Callable[[], str], out: Path | None) -> None:

@@ -61,9 +61,9 @@ def _parameters(function: Callable[..., object]) -> dict[str, inspect.Parameter]
 def json_object(text: str, option: str) -> JSONObject:
     """Parse the JSON object passed to an option."""
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{option} is not JSON ({error}); pass an object such as '{{\"age\": 61}}'") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise ValueError(f"{option} is {text[:40]}, which is not an object; pass, for example, '{{\"age\": 61}}'")
-    return found
+    return document

@@ -201,9 +201,9 @@ def read_training_files(
             seed, classes=not options.regression, categorical=(*categorical, *_coded(dictionary, columns))
         )
     check_identifiers(sample.X)  # two files may share an identifier
-    found = Training(sample.X, outcomes_of(sample.y, options.regression), sample.n_unknown)
-    found = _described(found, options, dictionary, {})
-    return Learned(found, _coded(dictionary, found.X.columns), {}), replace(sample, X=found.X, y=found.y)
+    training = Training(sample.X, outcomes_of(sample.y, options.regression), sample.n_unknown)
+    training = _described(training, options, dictionary, {})
+    return Learned(training, _coded(dictionary, training.X.columns), {}), replace(sample, X=training.X, y=training.y)
 
 
 def _dictionary(options: TableOptions) -> Dictionary | None:
@@ -283,8 +283,8 @@ def _looked_at(table: Training, options: TableOptions, follow_up: dict[str, Kind
         say(f"note: column {listed(empty)} is empty and was dropped")
         table = table._replace(X=table.X.drop(columns=empty))
         features = features.drop(columns=empty)
-    found = notice(features, table.y)
-    ambiguous = {name: why for name, why in found.identifiers.items() if name not in options.keep}
+    findings = notice(features, table.y)
+    ambiguous = {name: why for name, why in findings.identifiers.items() if name not in options.keep}
     if ambiguous:
         name, why = next(iter(ambiguous.items()))
         more = f" (so do {listed(list(ambiguous)[1:])})" if len(ambiguous) > 1 else ""
@@ -293,21 +293,21 @@ def _looked_at(table: Training, options: TableOptions, follow_up: dict[str, Kind
             f"column {name!r} looks like an identifier: {why}{more}; pass {as_id}--drop {name!r} to remove it, or "
             f"--keep {name!r} if it is a feature"
         )
-    for name, n in found.repeated.items():
+    for name, n in findings.repeated.items():
         say(
             f"note: column {name!r} identifies patients, and {n} rows share a value with another row; pass --group "
             f"{name!r}, so that no patient is predicted from their own rows"
         )
-    if found.unique:
+    if findings.unique:
         say(
-            f"note: nearly all values are different in {listed(found.unique)}; remove it with --drop, or pass it as "
+            f"note: nearly all values are different in {listed(findings.unique)}; remove it with --drop, or pass it as "
             f"--id"
         )
-    for name, value in found.constant.items():
+    for name, value in findings.constant.items():
         say(f"note: column {name!r} is {value} in every row and carries no information; remove it with --drop")
-    for name, other in found.copies.items():
+    for name, other in findings.copies.items():
         say(f"note: column {name!r} duplicates {other!r}; remove one with --drop")
-    for name, share in found.leaks.items():
+    for name, share in findings.leaks.items():
         how = f"{100 * share:.4g}% of the cases" if not options.regression else f"a correlation of {share:.4f}"
         say(
             f"note: column {name!r} predicts {options.target!r} on its own ({how}): is it known only after the "

@@ -34,12 +34,12 @@ def worklist_of(
 
     if not isinstance(model, PatchworkClassifier):
         raise ValueError("--worklist is for classes, but this model predicts a number; use --intervals")
-    found: list[JSONObject] = []
+    lines: list[JSONObject] = []
     for first in range(0, len(X), CHUNK):
         tell(first, len(X), "cases")
-        found += _lines(model, X.iloc[first : first + CHUNK], level, decision)
+        lines += _lines(model, X.iloc[first : first + CHUNK], level, decision)
     tell(len(X), len(X), "cases")
-    return sorted(found, key=lambda line: -line["risk"]["ratio"])
+    return sorted(lines, key=lambda line: -line["risk"]["ratio"])
 
 
 def _lines(model: PatchworkClassifier, X: DataFrame, level: float, decision: Decision | None) -> Iterator[JSONObject]:
@@ -100,16 +100,16 @@ def _reasons(percentile: float | None, apart: float, is_warned: bool, is_undecid
     from bayespatch.estimator.explaining import QUANTILE
     from bayespatch.explain.words import DIFFER
 
-    found = []
+    reasons = []
     if percentile is None or percentile <= QUANTILE:
-        found.append("no adequate precedent")
+        reasons.append("no adequate precedent")
     if apart >= DIFFER:
-        found.append(f"opinions differ by {100 * apart:.0f} points")
+        reasons.append(f"opinions differ by {100 * apart:.0f} points")
     if is_warned:
-        found.append("values to check")
+        reasons.append("values to check")
     if is_undecided:
-        found.append("undecided")
-    return found
+        reasons.append("undecided")
+    return reasons
 
 
 def flat_line(line: JSONObject) -> JSONObject:

@@ -187,14 +187,14 @@ def _by_thresholds(x: np.ndarray, codes: np.ndarray) -> float:
 def _copies(X: DataFrame) -> dict[str, str]:
     """Columns with the same content as an earlier one: equal, or with other names for the same values."""
     seen: dict[bytes, str] = {}
-    found = {}
+    copies = {}
     for name in X.columns:
         column = X[name]
         # Codes by first appearance are equal for columns that differ only in the names of their values.
         codes = column.astype(object).where(column.notna(), None).factorize()[0]
         key = codes.astype(np.int32).tobytes()
         if key in seen:
-            found[str(name)] = seen[key]
+            copies[str(name)] = seen[key]
         elif column.nunique() < NEARLY_ALL * len(column) or column.dtype.kind == "f":
             seen[key] = str(name)
-    return found
+    return copies

@@ -57,8 +57,8 @@ class Interval(NamedTuple):
     @classmethod
     def named(cls, name: str) -> Interval | None:
         """The interval with this name; None for other names."""
-        found = _NAME.fullmatch(name)
-        return None if found is None else cls("years" if found[1] == "years" else "days", found[2], found[3])
+        match = _NAME.fullmatch(name)
+        return None if match is None else cls("years" if match[1] == "years" else "days", match[2], match[3])
 
     def columns(self, frame: DataFrame) -> list[str]:
         """The required date columns that the table does not have."""
@@ -108,10 +108,10 @@ def dates_of(column: Series) -> Series:
         example = f", such as {str(known.iloc[0])!r}" if len(known) else ""
         raise ValueError(f"column {str(column.name)!r} contains no dates{example}; name a column of dates")
     texts = [str(value) for value in known]
-    found = [_OTHER.fullmatch(text) for text in texts]
-    if not any(found):
+    matches = [_OTHER.fullmatch(text) for text in texts]
+    if not any(matches):
         return pandas.to_datetime(column.where(column.isna(), column.astype(str)), format="ISO8601")
-    parts = [match for match in found if match is not None]
+    parts = [match for match in matches if match is not None]
     if len(parts) < len(texts):
         raise ValueError(
             f"column {str(column.name)!r} has dates in several formats, such as {texts[0]!r} and "

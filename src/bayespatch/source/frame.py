@@ -62,6 +62,6 @@ def listed(names: Iterable[object], most: int = 6) -> str:
     >>> listed(["age", "sex", "chol"], most=2)
     "'age', 'sex' and 1 more"
     """
-    known = list(names)
-    shown = ", ".join(repr(str(name)) for name in known[:most])
-    return shown + (f" and {len(known) - most} more" if len(known) > most else "")
+    all_names = list(names)
+    shown = ", ".join(repr(str(name)) for name in all_names[:most])
+    return shown + (f" and {len(all_names) - most} more" if len(all_names) > most else "")

@@ -63,9 +63,9 @@ def with_lab_values(
         if name in texts or column.dtype.kind in "biufcMm":
             continue
         values = column.astype(object).where(column.notna(), None).tolist()
-        found = lab_values(name, values, unit=units.get(name), commas=commas)
-        if found is not None:
-            new[name] = import_pandas().Series(found, index=column.index, dtype="float64")
+        numeric = lab_values(name, values, unit=units.get(name), commas=commas)
+        if numeric is not None:
+            new[name] = import_pandas().Series(numeric, index=column.index, dtype="float64")
     return frame.assign(**new) if new else frame
 
 
@@ -117,21 +117,21 @@ def lab_values(
         return None
     if not _one_unit(name, units, unit):
         return None
-    found = [None if value is None else getattr(parsed[value], "number", None) for value in cells]
+    numeric = [None if value is None else getattr(parsed[value], "number", None) for value in cells]
     _tell(name, known, parsed, units, strict=unit is not None)
-    return found
+    return numeric
 
 
 def _parse(value: str | float) -> _Parsed | None:
     if not isinstance(value, str):
         return _Parsed(float(value), False, False, "")
-    found = _NUMBER.fullmatch(value.strip())
-    if found is None:
+    match = _NUMBER.fullmatch(value.strip())
+    if match is None:
         return None
-    unit = _unit(found["unit"] or "")
+    unit = _unit(match["unit"] or "")
     if unit and "/" not in unit and not _UNITS.fullmatch(unit):
         return None
-    return _Parsed(float(found["number"].replace(",", ".")), bool(found["limit"]), "," in found["number"], unit)
+    return _Parsed(float(match["number"].replace(",", ".")), bool(match["limit"]), "," in match["number"], unit)
 
 
 def _unit(text: str) -> str:

@@ -83,7 +83,7 @@ def parts_of(files: Sequence[str]) -> list[FilePart]:
         from pyarrow import parquet
     except ImportError as error:
         raise ImportError(INSTALL) from error
-    found = []
+    parts = []
     for file in files:
         path = os.path.abspath(file)
         _check_parquet(file, path)
@@ -96,18 +96,18 @@ def parts_of(files: Sequence[str]) -> list[FilePart]:
             for k in range(metadata.num_row_groups)
         ]
         if sum(size for size, _ in sizes) <= MOST_BYTES:
-            found.append(FilePart(file, path))
+            parts.append(FilePart(file, path))
             continue
         groups: list[int] = []
         held = first = row = 0
         for k, (size, n_rows) in enumerate(sizes):
             if groups and held + size > MOST_BYTES:
-                found.append(FilePart(file, path, tuple(groups), first))
+                parts.append(FilePart(file, path, tuple(groups), first))
                 groups, held, first = [], 0, row
             groups.append(k)
             held, row = held + size, row + n_rows
-        found.append(FilePart(file, path, tuple(groups), first))
-    return found
+        parts.append(FilePart(file, path, tuple(groups), first))
+    return parts
 
 
 def read_part(part: FilePart) -> DataFrame:
