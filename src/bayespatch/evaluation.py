@@ -20,7 +20,7 @@ from bayespatch.version import __version__
 if TYPE_CHECKING:
     from bayespatch.estimator import PatchworkClassifier
 
-NO_PRECEDENT = 0.05  # a case as atypical as this share of the past cases, or more, has no adequate precedent
+NO_PRECEDENT = 0.05  # a case as atypical as this share of the past cases has no adequate precedent
 N_BINS = 8
 LEAST_CASES = 20  # minimum size of a subgroup
 MOST_LEVELS = 12  # maximum number of subgroups from one column

@@ -182,10 +182,10 @@ def redacted(explanation: JSONObject, case: str) -> JSONObject:
     rows = set(_rows_of(explanation, case))
     new = cast(JSONObject, _without(explanation, case))
     if new.get("follow_up") is not None:
-        new["follow_up"] = None  # a summary of all past cases, the forgotten one included
+        new["follow_up"] = None  # a summary of all past cases, including the forgotten one
     for feature in new["features"]:
         feature["neighbors"] = [row for row in feature["neighbors"] if row not in rows]
-        own = feature["value"]  # phrases of other values may name one that only this case had
+        own = feature["value"]  # phrases for other values may mention a value that only this case had
         feature["phrases"] = {value: phrase for value, phrase in feature["phrases"].items() if value == own}
     for group in new.get("groups", ()):
         group["differs"] = [{**one, "value": None} for one in group["differs"]]
@@ -209,7 +209,7 @@ def _without(part: JSONValue, case: str) -> JSONValue:
         return part
     if part.get("id") == case:
         return {"id": None, "forgotten": True} | {name: _without(part[name], case) for name in _KEPT if name in part}
-    # The ends of a range that counts as close are values of past cases or lie between two.
+    # The ends of a range of close values are values of past cases or lie between two of them.
     return {name: None if name == "close" else _without(one, case) for name, one in part.items()}
 
 

@@ -127,7 +127,7 @@ def drop_left_over(folder: Path) -> None:
     try:
         check_own(folder)
     except (OSError, DatabaseError):
-        return  # there is none, or it belongs to another user
+        return  # the folder does not exist or belongs to another user
     for place in folder.glob("moment-*"):
         owner = place.name.split("-")[1]
         try:

@@ -258,7 +258,7 @@ def lag_p(recent: CensoredDays, before: CensoredDays) -> float | None:
     sides = [CensoredData(uncensored=one.days[one.known], right=one.days[~one.known]) for one in (recent, before)]
     with np.errstate(invalid="ignore"):
         p = float(logrank(*sides, alternative="less").pvalue)
-    return None if math.isnan(p) else p  # no outcome while cases of both sides were waiting
+    return None if math.isnan(p) else p  # no outcome occurred while cases on both sides were waiting
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ VIEWER, CLINICIAN, STEWARD = ROLES = ("viewer", "clinician", "steward")  # each 
 IDLE, ABSOLUTE = timedelta(minutes=30), timedelta(hours=12)  # session lifetime
 LINK = timedelta(hours=72)  # lifetime of a link
 PROVIDER_SEEN = timedelta(days=30)  # without a password, tokens work this long after a sign-in at the provider
-CONFIRMED = timedelta(minutes=5)  # time for which credentials checked by a provider confirm an action
+CONFIRMED = timedelta(minutes=5)  # time for which a credential check at the provider confirms actions
 _SEEN = timedelta(minutes=1)  # resolution of a session's time of last use
 SYSTEM = "bayespatch"
 # Actions of the log that change who can sign in to an account, and as what.

@@ -49,9 +49,9 @@ class _Log:
 
     def __init__(self) -> None:
         self.batches: list[tuple[range, str]] = []  # cases that were added together, and their common seal
-        self.seals: dict[int, str] = {}  # last seal of single cases
+        self.seals: dict[int, str] = {}  # latest seal of individual cases
         self.entered: list[int] = []  # audit row of each batch
-        self.retained: dict[int, int] = {}  # audit row with which single cases became past cases
+        self.retained: dict[int, int] = {}  # audit row in which individual cases became past cases
         self.forgotten: dict[int, int] = {}  # audit row
         self.follow_up: dict[int, str] = {}  # audit row -> common seal of the recordings
         self.models: dict[int, str] = {}

@@ -38,7 +38,7 @@ class State(NamedTuple):
     version: int
     sha256: str
     n_retained: int  # past cases retained since the model was fitted
-    last: int  # audit row of the newest of them
+    last: int  # audit row of the newest one
 
 
 def state_of(connection: Connection, model: ModelVersion) -> State:

@@ -118,7 +118,9 @@ def fitted(
     given = {name: part for name, part in {"groups": groups, "follow_up": follow_up}.items() if part is not None}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MixingWarning)  # reported below in fewer words
-        warnings.filterwarnings("ignore", "interrupted: ")  # says that draws were kept; a command discards them
+        warnings.filterwarnings(
+            "ignore", "interrupted: "
+        )  # it says that the draws were kept, but a command discards them
         estimator.set_params(progress=True).fit(X, y, **given)
     if estimator.posterior_.interrupted:
         raise KeyboardInterrupt

@@ -39,7 +39,7 @@ class _Done(NamedTuple):
     n_bytes: int
     n_cases: int
     n_refused: int
-    n_unseen: dict[str, int]  # by column
+    n_unseen: dict[str, int]  # number of cases, by column
     n_outside: dict[str, int]
 
 

@@ -48,7 +48,7 @@ def case_report(explanation: Explanation | JSONMapping, path: Path, *, overwrite
 
 
 def model_report(model: HasOverview, path: Path, *, intended_use: str = "", overwrite: bool = False) -> None:
-    """Write the page about a fitted model: the items of TRIPOD+AI that software can fill.
+    """Write the page about a fitted model: the items of TRIPOD+AI that software can fill in.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ _NAMES_PATIENTS = re.compile(
     re.IGNORECASE,
 )
 _LEAST_PATIENTS = 10  # a column with fewer distinct values identifies groups of patients
-_LEAK = 0.995  # share of cases that a leaking column predicts correctly on its own
+_LEAK = 0.995  # a column that predicts at least this share of cases on its own is a leak
 _MOST_CLASSES = 20  # with more different numbers, the outcome is a quantity
 _USUAL = 0.95  # if the most frequent class has at least this share, no column counts as a leak
 

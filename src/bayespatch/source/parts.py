@@ -89,7 +89,7 @@ def parts_of(files: Sequence[str]) -> list[FilePart]:
         _check_parquet(file, path)
         try:
             metadata = parquet.read_metadata(path)
-        except (OSError, ValueError) as error:  # pyarrow's errors derive from both
+        except (OSError, ValueError) as error:  # pyarrow raises either
             raise refuse(repr(file), f"cannot be read as Parquet ({error}); use another copy of the file") from error
         sizes = [
             (metadata.row_group(k).total_byte_size, metadata.row_group(k).num_rows)
@@ -135,7 +135,7 @@ def column_names(file: str) -> list[str]:
     _check_parquet(file, file)
     try:
         return [str(name) for name in parquet.read_schema(file).names]
-    except (OSError, ValueError) as error:  # pyarrow's errors derive from both
+    except (OSError, ValueError) as error:  # pyarrow raises either
         raise refuse(repr(file), f"cannot be read as Parquet ({error}); use another copy of the file") from error
 
 
