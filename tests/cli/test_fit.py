@@ -205,7 +205,7 @@ def test_a_comparison_of_repeated_patients(tmp_path):
     assert forest["scores"]["AUC"]["mean"] < 0.7
     assert forest["scores"]["net benefit"]["mean"] <= 0.6
     text = call(*words, "--group", "patient").stdout
-    assert "of the rarer class, flagged at a probability of its share of the cases" in " ".join(text.split())
+    assert "for the rarer class, flagged at a probability of at least its share of the cases" in " ".join(text.split())
 
 
 def test_a_comparison(clinic):
