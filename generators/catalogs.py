@@ -69,7 +69,7 @@ WARNINGS = (  # zxcvbn's, and the names of quantities that a table of diagnostic
     "the server cannot write its temporary files; contact its operator",
     "no connection to the database; the change may or may not have been saved; check the audit log before you "
     "repeat it",
-    "the database cannot be used at the moment; contact the operator of this server",
+    "the database cannot be used at the moment; contact the operator of the server",
 )
 PLACES = {**dict.fromkeys((*ERRORS, "UnitError"), 0), "Unusable": 2}  # of the text among the arguments; others: 1
 PREFIXES = {

@@ -102,7 +102,7 @@ def test_a_class_with_fewer_cases_than_folds_is_compared_all_the_same():
 
 def test_more_folds_than_cases_are_refused():
     X, y = table(n=9)
-    with pytest.raises(ValueError, match="folds=7 is more than the 5 cases of the commonest outcome"):
+    with pytest.raises(ValueError, match="folds=7 is more than the 5 cases of the most common outcome"):
         compare(X, y, Known(), folds=7)
     with pytest.raises(ValueError, match="folds=1"):
         compare(X, y, Known(), folds=1)
@@ -209,5 +209,5 @@ def test_net_benefit_is_of_the_rarer_class_at_the_threshold():
 
 def test_times_to_an_event_are_refused():
     y = np.array([(True, 3.0), (False, 5.0)] * 10, dtype=[("died", bool), ("days", float)])
-    with pytest.raises(ValueError, match="not for times to an event"):
+    with pytest.raises(ValueError, match="not times to an event"):
         compare(pd.DataFrame({"age": range(20)}), y, Known())

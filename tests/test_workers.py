@@ -67,7 +67,7 @@ def killed(part):
 
 def test_workers_that_die_over_a_part(cluster):
     """As Dask says it after three attempts."""
-    with pytest.raises(ConnectionError, match="cut the table into smaller parts"):
+    with pytest.raises(ConnectionError, match="split the table into smaller parts"):
         workers.computed(killed, [("a.parquet",)], cluster.scheduler_address)
 
 
@@ -83,9 +83,9 @@ def test_collections_of_an_active_client_are_computed_by_it(cluster):
 def test_a_worker_of_another_version_is_given_no_part(cluster, monkeypatch):
     here = workers._check_version
     monkeypatch.setattr(workers, "_check_version", lambda stamp: here("of other sources"))
-    with pytest.raises(ValueError, match="another version of bayespatch than this process"):
+    with pytest.raises(ValueError, match="a different version of bayespatch than this process"):
         workers.computed(pow, [(2, 2)], cluster.scheduler_address)
-    with pytest.raises(ValueError, match="another version of bayespatch than this process"):
+    with pytest.raises(ValueError, match="a different version of bayespatch than this process"):
         list(workers.over_workers(max, 1, [2], cluster.scheduler_address))
 
 

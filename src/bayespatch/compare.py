@@ -31,9 +31,9 @@ from bayespatch.source.columns import repeated_rows
 from bayespatch.types import AnyArray
 from bayespatch.validation import check_count
 
-Tell = Callable[[int, int, str], object]  # (fits done, fits in all, the method that is fitted)
+Tell = Callable[[int, int, str], object]  # (fits done, total fits, the method being fitted)
 
-# Measure -> whether more is better: of classes, then of numbers.
+# Measure -> whether higher is better: for classes, then for numbers.
 MORE_IS_BETTER = {
     "AUC": True,
     "average precision": True,
@@ -45,8 +45,8 @@ MORE_IS_BETTER = {
     "MAE": False,
     "RMSE": False,
 }
-N_TREES = 100  # of a forest
-INNER_FOLDS = 5  # of the cross-validation that tunes a method
+N_TREES = 100  # trees of a random forest
+INNER_FOLDS = 5  # folds of the cross-validation that tunes a method
 
 
 _UNKNOWN = 1e-6  # smallest probability of a class: bounds the loss for a class that a fold lacks
@@ -109,11 +109,11 @@ def compare(
     y : sequence
         Outcomes: classes, or numbers if `regression` is True.
     patchwork : PatchworkClassifier or PatchworkRegressor
-        Not fitted.
+        An unfitted estimator.
     regression : bool
         Whether outcomes are numbers.
     folds : int
-        The same for every method, stratified by class.
+        Number of folds; they are the same for every method and stratified by class.
     seed : int
         For the folds and for methods with random numbers.
     groups : sequence of length n, optional
@@ -135,7 +135,7 @@ def compare(
     outcomes = np.asarray(y)
     if outcomes.dtype.names or (outcomes.ndim == 2 and outcomes.shape[1] > 1):
         raise ValueError(
-            "compare is for one class or number in each row and not for times to an event; use the score of "
+            "compare supports one class or number in each row, but not times to an event; use the score of "
             "PatchworkSurvival on held-out rows instead"
         )
     if groups is None and (repeats := repeated_rows(X)):
@@ -148,15 +148,17 @@ def compare(
         )
         groups = group_labels(repeats, len(outcomes))
     members = None if groups is None else _group_codes(groups, len(outcomes), folds)
-    # Of classes with fewer cases than folds some folds learn nothing; all methods are then wrong about them alike.
+    # If a class has fewer cases than folds, some training folds lack it; this affects all methods equally.
     classes, counts = (None, [len(outcomes)]) if regression else np.unique(outcomes, return_counts=True)
     if folds > max(counts):
-        raise ValueError(f"folds={folds} is more than the {max(counts)} cases of the commonest outcome; pass fewer")
+        raise ValueError(
+            f"folds={folds} is more than the {max(counts)} cases of the most common outcome; pass fewer folds"
+        )
     rivals = _number_methods(seed) if regression else _class_methods(seed)
     methods = {"patchwork": Rival(patchwork, {}), **rivals}
     parts = _splits(outcomes, members, folds, seed, regression)
     table = Table(X, outcomes, members, classes, None if regression else _thresholds(counts, threshold))
-    found = []
+    standings = []
     for place, (name, method) in enumerate(methods.items()):
         scores: list[dict[str, dict[str, float]]] = []
         begun = time.perf_counter()
@@ -167,10 +169,10 @@ def compare(
         seconds = time.perf_counter() - begun
         for part, first in scores[0].items():
             by_measure = {measure: [fold[part][measure] for fold in scores] for measure in first}
-            found.append(Standing(f"{name}{part}", by_measure, None if part else seconds))
+            standings.append(Standing(f"{name}{part}", by_measure, None if part else seconds))
     if tell is not None:
         tell(len(methods) * folds, len(methods) * folds, "done")
-    return found
+    return standings
 
 
 class Table(NamedTuple):
@@ -186,14 +188,14 @@ class Table(NamedTuple):
 def _group_codes(groups: object, n: int, folds: int) -> NDArray[np.int64]:
     names, codes = np.unique(np.asarray(groups).astype(str), return_inverse=True)
     if len(codes) != n:
-        raise ValueError(f"groups has length {len(codes)} and there are {n} rows; pass one group for each row")
+        raise ValueError(f"groups has length {len(codes)}, but there are {n} rows; pass one group for each row")
     if len(names) < folds:
         raise ValueError(f"folds={folds} is more than the {len(names)} groups; pass fewer folds")
     return np.asarray(codes, dtype=np.int64)
 
 
 def _thresholds(counts: ArrayLike, threshold: float | None) -> dict[int, float]:
-    """Code of each class that is called -> from which probability on: of two classes, the rarer one."""
+    """Code of each class that is flagged -> its threshold; of two classes, only the rarer one is flagged."""
     shares = np.asarray(counts) / np.sum(counts)
     called = range(len(shares)) if len(shares) != 2 else [int(len(shares) - 1 - np.argmin(shares[::-1]))]
     return {m: float(shares[m]) if threshold is None else threshold for m in called}
@@ -202,7 +204,7 @@ def _thresholds(counts: ArrayLike, threshold: float | None) -> dict[int, float]:
 def _splits(
     y: AnyArray, groups: NDArray[np.int64] | None, folds: int, seed: int, regression: bool
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Rows to learn from and rows to predict, for each fold."""
+    """Training rows and test rows of each fold."""
     if groups is None:
         splitter = (KFold if regression else StratifiedKFold)(folds, shuffle=True, random_state=seed)
     else:
@@ -215,10 +217,10 @@ def _splits(
 def _fold(
     method: Rival, table: Table, train: NDArray[np.int64], test: NDArray[np.int64], seed: int
 ) -> dict[str, dict[str, float]]:
-    """The measures of one fold: of what the method predicts, "", and of the opinions that it is made of."""
+    """The measures of one fold, for the prediction of the method ("") and for each of its opinions."""
     X, y, classes = table.X, table.y, table.classes
     with warnings.catch_warnings():
-        # A rare value may occur only in the test fold; and predictions converge before all importances do.
+        # A rare value may occur only in the test fold, and predictions converge before all importances do.
         warnings.simplefilter("ignore", UnseenValueWarning)
         warnings.simplefilter("ignore", MixingWarning)
         fitted = _fitted(method, table, train, seed)
@@ -226,13 +228,13 @@ def _fold(
             return {"": _number_measures(fitted.predict(X.iloc[test]), y[test])}
         if getattr(fitted, "pool_", None) is None:
             return {"": _class_measures(fitted, fitted.predict_proba(X.iloc[test]), y[test], table)}
-        said = fitted.predict_opinions(X.iloc[test])
+        opinions = fitted.predict_opinions(X.iloc[test])
         parts = {"": "pool", ": precedents alone": "precedents", ": second opinion alone": "additive"}
-        return {part: _class_measures(fitted, said[name], y[test], table) for part, name in parts.items()}
+        return {part: _class_measures(fitted, opinions[name], y[test], table) for part, name in parts.items()}
 
 
 def _fitted(method: Rival, table: Table, train: NDArray[np.int64], seed: int) -> BaseEstimator:
-    """The method, tuned and fitted on some rows; one that asks for groups gets them."""
+    """Tune and fit the method on some rows, with their groups if it supports groups."""
     X, y = table.X.iloc[train], table.y[train]
     groups = None if table.groups is None else table.groups[train]
     estimator = clone(method.estimator)
@@ -259,7 +261,7 @@ def _fitted(method: Rival, table: Table, train: NDArray[np.int64], seed: int) ->
 
 
 def _log_score(fitted: BaseEstimator, X: DataFrame, y: AnyArray) -> float:
-    """Mean logarithm of the probability of what happened; a class that was not learned has the least there is."""
+    """Mean log probability of the outcomes; a class that was not learned has the smallest allowed probability."""
     p = np.maximum(fitted.predict_proba(X), _UNKNOWN)
     known = np.isin(y, fitted.classes_)
     place = np.searchsorted(fitted.classes_, y[known])
@@ -321,14 +323,14 @@ def _number_methods(seed: int) -> dict[str, Rival]:
 
 
 def _rival(estimator: BaseEstimator, **grid: list[Setting]) -> Rival:
-    """A method on columns as it needs them, and the settings to try."""
+    """A method with the preprocessing that it needs, and the settings to try."""
     return Rival(
         Pipeline([("columns", _numbers()), ("method", estimator)]), {f"method__{name}": grid[name] for name in grid}
     )
 
 
 def _numbers() -> ColumnTransformer:
-    """Columns as the usual methods need them: numbers filled in and scaled, everything else one-hot."""
+    """Preprocessing for standard methods: numbers are imputed and scaled, all other columns one-hot encoded."""
     scaled = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler())
     return make_column_transformer(
         (scaled, make_column_selector(dtype_include="number")),

@@ -1,7 +1,7 @@
-"""Decision thresholds: the probability from which a class is flagged, and which predictions are undecided.
+"""Decision thresholds: the probability at which a class is flagged, and which predictions are undecided.
 
-A threshold follows from costs: if a missed case costs as much as f false alarms, flagging is worthwhile from a
-probability of 1 / (1 + f).
+A threshold follows from costs: if a missed case costs as much as f false alarms, flagging is worthwhile at a
+probability of 1 / (1 + f) or more.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Decision:
     label : str
         Name of the class.
     threshold : float
-        It is flagged if its probability is at least this.
+        The class is flagged if its probability is at least this.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def read_decision(
 
 
 def check_texts(threshold: str, cost: str) -> str | None:
-    """The error in a threshold or in costs given as text, for any classes; None if valid."""
+    """The error in a threshold or in costs passed as text, for any classes; None if valid."""
     if threshold and cost:
         return "threshold and cost are alternatives; remove one of them"
     for name, text in {"threshold": threshold, "cost": cost}.items():
@@ -122,7 +122,7 @@ def check_texts(threshold: str, cost: str) -> str | None:
 
 
 def _probability(name: str, text: str, number: str) -> float:
-    """The threshold that a number, or a pair of costs, stands for."""
+    """Convert a number or a pair of costs to a threshold."""
     try:
         parts = [float(part) for part in number.split(":")]
     except ValueError:

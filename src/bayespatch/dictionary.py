@@ -11,7 +11,7 @@ It is a CSV, YAML or JSON file that a data manager writes once::
     cp: {label: chest pain, levels: {1: typical angina, 2: atypical angina, 3: non-anginal, 4: asymptomatic}}
     mrn: {identifier: true}
 
-``phrases`` describe patients with a value in a sentence, as a plural noun or beginning with "with",
+``phrases`` describe patients with a value in a sentence, as a plural noun or as a phrase that begins with "with",
 "without", "who" or "whose" (``58 men with a normal thallium scan``)::
 
     sex: {levels: {0: female, 1: male}, phrases: {0: women, 1: men}}
@@ -19,8 +19,8 @@ It is a CSV, YAML or JSON file that a data manager writes once::
 
 A column without an entry has no description and may have any value of its kind.
 
-Follow-up columns are recorded for past cases and not compared (`bayespatch.follow_up`). Their role is ``follow-up``, or
-``treatment``; a time to an event also names the column that holds the event::
+Follow-up columns are recorded for past cases but not compared (`bayespatch.follow_up`). Their role is ``follow-up`` or
+``treatment``; a time to an event also names the column with the event::
 
     therapy: {role: treatment}
     stay: {role: follow-up, unit: days}
@@ -43,15 +43,15 @@ from bayespatch.decisions import check_texts
 from bayespatch.types import JSONObject
 from bayespatch.validation import remedy
 
-if TYPE_CHECKING:  # importing these takes a second, which completion in a shell would have to wait for
+if TYPE_CHECKING:  # importing these takes a second, which would delay shell completion
     from bayespatch.encode.table import DataFrame, Series
     from bayespatch.follow_up import KindOf
 
-ValueKind = Literal["number", "text", "boolean", "any"]  # "any" until values say what it is
+ValueKind = Literal["number", "text", "boolean", "any"]  # "any" until the kind is inferred from values
 Value = str | bool | int | float | None
 
 KINDS: tuple[ValueKind, ...] = ("number", "text", "boolean", "any")
-MOST_TEXT = 10_000  # characters; a longer text is a document and not a value
+MOST_TEXT = 10_000  # characters; longer text is a document, not a value
 _DEEPEST = 10  # levels of a dictionary's file
 _LARGEST = 1e25  # the largest number that can be coded
 _PARTS = (
@@ -86,7 +86,7 @@ class Entry:
     possible : pair of numbers, or None
         A number outside it is rejected.
     coarse : float or None
-        Width of the ranges in which viewers see the numbers.
+        Width of the ranges that viewers see instead of the numbers.
     identifier : bool
         Whether it identifies the patient and is not a feature.
     sensitive : bool
@@ -94,12 +94,12 @@ class Entry:
     fixed : bool
         Whether it cannot change, such as age or sex: counterfactuals keep it, unless requested.
     role : {"", "follow-up", "treatment"}
-        "" for a feature; otherwise the column is recorded for past cases and not compared.
+        "" for a feature; otherwise the column is recorded for past cases but not compared.
     event : str
         For a time: the column that is 1 if the event happened and 0 if follow-up ended without it.
     threshold, cost : str
-        For an outcome: the threshold at which a class is flagged (0.2; for one class: sick=0.2), or the costs of a
-        missed case and of a false alarm, such as 10:1 (`decisions.read_decision`).
+        For an outcome: the threshold at which a class is flagged (0.2; for a specific class: sick=0.2), or the costs of
+        a missed case and of a false alarm, such as 10:1 (`decisions.read_decision`).
     """
 
     name: str
@@ -154,7 +154,7 @@ class Entry:
             raise self._refuse(value, f"is not one of its values; {meant}", where)
         if self.kind == "number":
             if isinstance(plain, bool | str):
-                raise self._refuse(value, "is not a number; pass one, or null if it is unknown", where)
+                raise self._refuse(value, "is not a number; pass a number, or null if it is unknown", where)
             if self.possible is not None and not self.possible[0] <= plain <= self.possible[1]:
                 low, high = map(_number_text, self.possible)
                 raise self._refuse(value, f"is outside the possible range, {low} to {high}; correct it", where)
@@ -166,7 +166,7 @@ class Entry:
         return plain
 
     def text(self, value: Value) -> str:
-        """A value as a person reads it.
+        """A value as text for people.
 
         Examples
         --------
@@ -319,12 +319,12 @@ class Dictionary:
                 f"the data dictionary describes column {absent[0]!r}, which the table does not have; "
                 f"{_meant(absent[0], names)}"
             )
-        unsaid = [j for j, name in enumerate(names) if name not in self or self[name].kind == "any"]
-        found = Dictionary.infer([names[j] for j in unsaid], ([row[j] for j in unsaid] for row in rows))
+        missing = [j for j, name in enumerate(names) if name not in self or self[name].kind == "any"]
+        inferred = Dictionary.infer([names[j] for j in missing], ([row[j] for j in missing] for row in rows))
         return Dictionary(
             {
-                name: replace(self.entries.get(name, Entry(name)), kind=found[name].kind)
-                if name in found
+                name: replace(self.entries.get(name, Entry(name)), kind=inferred[name].kind)
+                if name in inferred
                 else self[name]
                 for name in names
             }
@@ -362,7 +362,7 @@ class Dictionary:
             raise DictionaryError(f"{where}there is no column {_shown(unknown[0])}; {_meant(unknown[0], self.names)}")
         absent = [name for name in self.entries if name not in values]
         if absent:
-            raise DictionaryError(f"{where}column {absent[0]!r} has no value; pass one, or null if it is unknown")
+            raise DictionaryError(f"{where}column {absent[0]!r} has no value; pass a value, or null if it is unknown")
         return {name: entry.check(values[name], where) for name, entry in self.entries.items()}
 
     def describe(self, X: DataFrame, y: Series | None = None) -> tuple[DataFrame, Series | None]:
@@ -376,7 +376,7 @@ class Dictionary:
             Features. Every described column except identifiers is checked: values must be among the levels and within
             the possible range.
         y : pandas Series, optional
-            Outcomes; the entry of its name describes it.
+            Outcomes, described by the entry with the name of the series.
 
         Examples
         --------
@@ -457,7 +457,7 @@ class Dictionary:
 
 
 def _check_column(entry: Entry, column: Series) -> None:
-    """Every value of a column of a table is one that its entry allows."""
+    """Check that the entry allows every value of a table column."""
     if entry.levels or entry.possible is not None or entry.kind != "any":
         first = column.drop_duplicates()
         for place, value in zip(first.index.tolist(), first.tolist(), strict=True):
@@ -465,7 +465,7 @@ def _check_column(entry: Entry, column: Series) -> None:
 
 
 def plain_value(value: object, name: str, where: str = "") -> Value:
-    """A value for JSON: whole numbers as integers, NaN and other missing values as None.
+    """Convert a value for JSON: whole numbers to integers, NaN and other missing values to None.
 
     Examples
     --------
@@ -477,7 +477,7 @@ def plain_value(value: object, name: str, where: str = "") -> Value:
     if isinstance(value, str):
         text = str(value)
         if len(text) > MOST_TEXT:
-            raise DictionaryError(f"{where}column {name!r}: a text of {len(text)} characters is too long; shorten it")
+            raise DictionaryError(f"{where}column {name!r}: text of {len(text)} characters is too long; shorten it")
         if "\0" in text or any("\ud800" <= mark <= "\udfff" for mark in text):
             raise DictionaryError(
                 f"{where}column {name!r}: the text contains NUL or half of a surrogate pair; remove it"
@@ -523,7 +523,7 @@ def _level_text(value: Value) -> str:
 
 
 def _pairs_text(name: str, pairs: Sequence[tuple[Value, str]]) -> str:
-    """Values and their texts as a cell of a CSV file has them: ``1=typical;4=none``."""
+    """Values and their labels as a CSV cell: ``1=typical;4=none``."""
     texts = [_level_text(value) for value, _ in pairs]
     cells = [text if other == text else f"{text}={other}" for text, (_, other) in zip(texts, pairs, strict=True)]
     if any(";" in cell for cell in cells) or any("=" in text for text in texts):
@@ -539,7 +539,7 @@ def _meant(name: str, names: Sequence[str]) -> str:
 
 
 def _complaints(entry: Entry) -> list[str]:
-    """What is wrong with an entry."""
+    """The errors in an entry."""
     if not entry.name or any(mark in entry.name for mark in '"\0\n'):
         return ["a name must not be empty or contain a quotation mark or line break; rename it"]
     if entry.kind not in KINDS:
@@ -575,7 +575,7 @@ def _complaints(entry: Entry) -> list[str]:
         complaints.append("an identifier has no role; remove one of them")
     if entry.coarse is not None and (entry.kind not in ("number", "any") or entry.levels or not entry.coarse > 0):
         complaints.append(
-            "coarse is the width of the ranges in which a number is shown; pass one above 0, or remove it"
+            "coarse is the width of the ranges in which a number is shown; pass a number above 0, or remove it"
         )
     return complaints
 
@@ -698,7 +698,7 @@ def _from_csv(path: str, text: str) -> JSONObject:
 
 
 def _from_json(text: str) -> object:
-    """JSON, whose keys are all texts: levels that look like numbers are numbers, unless the kind says otherwise."""
+    """Parse JSON, whose keys are all strings: levels that look like numbers become numbers if the kind allows it."""
     data = json.loads(text)
     for description in data.values() if isinstance(data, dict) else ():
         for part in ("levels", "phrases") if isinstance(description, dict) else ():
@@ -709,7 +709,7 @@ def _from_json(text: str) -> object:
 
 
 def _level_of(text: str, kind: str | None) -> Value:
-    """A level as the kind has it; where no kind is given, what looks like a number is one."""
+    """Convert a level to the kind of its column; without a kind, text that looks like a number becomes a number."""
     if kind == "boolean":
         return text.lower() in _YES
     if kind in (None, "", "number"):
@@ -728,8 +728,8 @@ def _from_yaml(path: str, text: str) -> object:
     try:
         depth = 0
         for event in yaml.parse(text, yaml.SafeLoader):
-            if isinstance(event, yaml.AliasEvent):  # a few lines of them stand for more than any memory holds
-                raise DictionaryError(f"data dictionary {path!r}: has an alias (*name); write the value itself")
+            if isinstance(event, yaml.AliasEvent):  # a few lines of aliases can expand beyond any memory
+                raise DictionaryError(f"data dictionary {path!r}: has an alias (*name); write out the value")
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > _DEEPEST:
                 raise DictionaryError(f"data dictionary {path!r}: is nested too deeply; correct it")

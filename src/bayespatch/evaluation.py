@@ -21,12 +21,12 @@ from bayespatch.version import __version__
 if TYPE_CHECKING:
     from bayespatch.estimator import PatchworkClassifier
 
-NO_PRECEDENT = 0.05  # a case as atypical as this share of the past cases, or more, has no adequate precedent
+NO_PRECEDENT = 0.05  # a case as atypical as this share of the past cases has no adequate precedent
 N_BINS = 8
-LEAST_CASES = 20  # of a subgroup
-MOST_LEVELS = 12  # of a column that are subgroups
-LEAST_DISTANCE = 0.1  # between two distributions, to be called a drift
-SIGNIFICANCE = 0.01  # of all features, or of all subgroups, together
+LEAST_CASES = 20  # minimum size of a subgroup
+MOST_LEVELS = 12  # maximum number of subgroups from one column
+LEAST_DISTANCE = 0.1  # smallest distance between two distributions that counts as drift
+SIGNIFICANCE = 0.01  # for all features, or all subgroups, together
 
 
 @dataclass(frozen=True)
@@ -63,13 +63,14 @@ class FeatureDrift:
     past, new : str
         Mean and standard deviation of numbers; for categories the share of the value that differs most.
     distance : float
-        Between both distributions, from 0 to 1: Kolmogorov and Smirnov's for numbers, total variation for categories.
+        Distance between the two distributions, from 0 to 1: Kolmogorov-Smirnov for numbers, total variation for
+        categories.
     missing_past, missing_new : float
         Shares of missing values.
     unseen : float
         Share of new cases with a value that no past case has.
     drifted : bool
-        Whether values or missing values differ by at least .1, more than expected by chance for this number of
+        Whether values or missing values differ by at least 0.1, more than expected by chance for this number of
         features.
     """
 
@@ -120,10 +121,10 @@ class Validation:
     past_counts: dict[str, int]
     scores: dict[str, float | None]
     intervals: dict[str, tuple[float, float] | None]
-    past_scores: dict[str, float | None]  # of the past cases, each predicted from all others
+    past_scores: dict[str, float | None]  # of the past cases, each predicted from all the others
     without_precedent: float
     classes: dict[str, ClassValidation]
-    decision: CalledAt | None  # results of flagging a class from this threshold on
+    decision: CalledAt | None  # results of flagging a class at this threshold
     drift: tuple[FeatureDrift, ...]
     subgroups: tuple[SubgroupValidation, ...]
     periods: tuple[SubgroupValidation, ...]
@@ -149,7 +150,7 @@ def validate(
     ----------
     model : fitted PatchworkClassifier
     X : data frame, array or list of rows
-        New cases: none of them should be a past case of the model.
+        New cases, none of which should be a past case of the model.
     y : sequence of length n
         Their classes, by value or by label.
     periods : sequence of length n, optional
@@ -157,7 +158,7 @@ def validate(
     decision : Decision, optional
         The threshold at which a class is flagged.
     seed : int
-        Of the bootstrap.
+        Random seed of the bootstrap.
 
     Examples
     --------
@@ -170,7 +171,9 @@ def validate(
     classes = tuple(model.class_names_)
     codes = outcome_codes(model, y)
     if periods is not None and len(periods) != len(codes):
-        raise ValueError(f"periods has length {len(periods)} and there are {len(codes)} cases; pass one for each case")
+        raise ValueError(
+            f"periods has length {len(periods)}, but there are {len(codes)} cases; pass one period for each case"
+        )
     predicted = model.predict_all(X)
     p = predicted.probabilities
     encoded = model.schema_.encode(X)
@@ -195,7 +198,7 @@ def validate(
 
 
 def outcome_codes(model: PatchworkClassifier, y: Sequence[object]) -> NDArray[np.int64]:
-    """The index of each outcome among the model's classes; given by value or by label."""
+    """The index of each outcome, passed by value or by label, among the model's classes."""
     known: dict[str, int] = {name: m for m, name in enumerate(model.class_names_)}
     known |= {plain_text(value): m for m, value in enumerate(model.classes_.tolist())}
     codes = []
@@ -235,7 +238,7 @@ def _called_at(
 def _drift(
     columns: Sequence[Column], past: NDArray[np.float64], new: NDArray[np.float64], unseen: NDArray[np.bool_]
 ) -> tuple[FeatureDrift, ...]:
-    found = []
+    drifts = []
     for j, column in enumerate(columns):
         old, own = _plain(column, past[:, j]), _plain(column, new[:, j])
         gaps = float(np.isnan(old).mean()), float(np.isnan(own).mean())
@@ -249,8 +252,8 @@ def _drift(
         drifted = (distance >= LEAST_DISTANCE and p < limit) or (
             abs(gaps[1] - gaps[0]) >= LEAST_DISTANCE and gap_p < limit
         )
-        found.append(FeatureDrift(column.called, *texts, distance, *gaps, float(unseen[:, j].mean()), bool(drifted)))
-    return tuple(found)
+        drifts.append(FeatureDrift(column.called, *texts, distance, *gaps, float(unseen[:, j].mean()), bool(drifted)))
+    return tuple(drifts)
 
 
 def _is_measured(column: Column) -> bool:
@@ -258,7 +261,7 @@ def _is_measured(column: Column) -> bool:
 
 
 def _plain(column: Column, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values with NaN if missing, whatever code that has."""
+    """The values, with NaN for missing ones regardless of their code."""
     if _is_measured(column):
         return np.where(values == MISSING_NUMBER, np.nan, values)
     missing = np.array([not np.isnan(code) and column.decode(code) == "missing" for code in np.unique(values)])
@@ -268,9 +271,9 @@ def _plain(column: Column, values: NDArray[np.float64]) -> NDArray[np.float64]:
 def _of_numbers(
     column: Column, old: NDArray[np.float64], new: NDArray[np.float64]
 ) -> tuple[float, float, tuple[str, str]]:
-    found = ks_2samp(old, new)
+    test = ks_2samp(old, new)
     texts = [f"{values.mean():.3g} ± {values.std():.2g} {column.unit}".rstrip() for values in (old, new)]
-    return float(found.statistic), float(found.pvalue), (texts[0], texts[1])
+    return float(test.statistic), float(test.pvalue), (texts[0], texts[1])
 
 
 def _of_levels(
@@ -303,7 +306,7 @@ def _subgroups(
     codes: NDArray[np.int64],
     classes: tuple[str, ...],
 ) -> tuple[SubgroupValidation, ...]:
-    """New cases by their categories, and by whether a number is below the median of the past cases."""
+    """Subgroups of the new cases: by category, and by whether a number is below the median of the past cases."""
     groups: list[tuple[str, str, NDArray[np.bool_]]] = []
     for j, column in enumerate(columns):
         values = _plain(column, new[:, j])
@@ -324,8 +327,10 @@ def _periods(
     periods: Sequence[str], p: NDArray[np.float64], codes: NDArray[np.int64], classes: tuple[str, ...]
 ) -> tuple[SubgroupValidation, ...]:
     names = np.asarray(periods)
-    found = sorted(set(periods))
-    return tuple(_subgroup("period", name, names == name, p, codes, classes, len(found)) for name in found)
+    periods_in_order = sorted(set(periods))
+    return tuple(
+        _subgroup("period", name, names == name, p, codes, classes, len(periods_in_order)) for name in periods_in_order
+    )
 
 
 def _subgroup(

@@ -1,8 +1,8 @@
-"""The language of a page: its texts from gettext catalogs, its numbers and dates by the conventions of the locale.
+"""The language of a page: text from gettext catalogs, and numbers and dates in the conventions of the locale.
 
 English is the default and needs no catalog or other packages. `using` chooses another language for a block of code;
-`gettext` and related functions then translate. Texts that are stored in English, such as the warnings of an
-explanation, are translated by `stored_text` when they are displayed.
+`gettext` and related functions then translate. `stored_text` translates text that is stored in English, such as the
+warnings of an explanation, when it is displayed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from importlib.resources.abc import Traversable
 
 ENGLISH = "en"
 DOMAIN = "bayespatch"
-VALUE, MESSAGE = "value", "message"  # contexts of texts that are data: values of a case, and messages
-_CONTEXT_END = "\x04"  # between context and text in a catalog, as GNU gettext has it
+VALUE, MESSAGE = "value", "message"  # contexts of text that is data: values of a case, and messages
+_CONTEXT_END = "\x04"  # separates context and text in a catalog, as in GNU gettext
 _NUMBER = re.compile(r"(?<![\w.,])(-?\d+)\.(\d+)(?![\w,]|\.\d)")
 _RANGE = re.compile(r"(?<=\d) to (?=-?\d)")
 _LONGEST = 2000  # characters of a message that is compared with patterns
@@ -34,9 +34,9 @@ class Language:
     Attributes
     ----------
     code : str
-        As in ``<html lang>``.
+        Language code, as in ``<html lang>``.
     name : str
-        In the language itself.
+        Name of the language, in the language itself.
     decimal, group : str
         Symbols in a number.
     percent : str
@@ -62,7 +62,7 @@ class Language:
         return self._patterns(VALUE, r"-?\d[\d.]*(?:e[+-]?\d+)?")
 
     def _patterns(self, context: str, part: str) -> list[tuple[re.Pattern[str], str]]:
-        """Patterns of the texts in a context, those with most fixed letters first."""
+        """Patterns of the messages in a context, the most specific ones first."""
         beginning = f"{context}{_CONTEXT_END}"
         found = [
             (text.removeprefix(beginning), translation)
@@ -74,7 +74,7 @@ class Language:
 
 
 def _pattern(text: str, part: str = ".+?") -> re.Pattern[str]:
-    """What a text with placeholders looks like once they are filled in.
+    """A pattern that matches a text whose placeholders have been filled in.
 
     Each placeholder ends at the first place where the text continues. Atomic groups keep the time linear: values are
     chosen by users, and backtracking over several placeholders would take hours for a text made for it.
@@ -92,7 +92,7 @@ def _pattern(text: str, part: str = ".+?") -> re.Pattern[str]:
 
 
 def _translated(text: str, patterns: list[tuple[re.Pattern[str], str]]) -> str | None:
-    """The translation of the first pattern that a text has; None: it has none of them, or is too long."""
+    """The translation of the first pattern that matches a text; None if none does or the text is too long."""
     if len(text) > _LONGEST:
         return None
     for pattern, translation in patterns:
@@ -109,7 +109,7 @@ _current: ContextVar[Language] = ContextVar("language", default=_english)
 
 @cache
 def languages() -> dict[str, Language]:
-    """All languages by their code: English, and those that have a compiled catalog.
+    """All languages by code: English, and every language with a compiled catalog.
 
     Examples
     --------
@@ -137,7 +137,7 @@ def _loaded(code: str) -> Language:
 
 
 def current() -> Language:
-    """The language that texts are translated into."""
+    """The language into which text is translated."""
     return _current.get()
 
 
@@ -181,7 +181,7 @@ def preferred(header: str) -> str:
 
 
 def to_translate(text: str) -> str:
-    """The text unchanged; it is in the catalogs, and translated when it is displayed."""
+    """Mark a text for the catalogs and return it unchanged; it is translated when it is displayed."""
     return text
 
 
@@ -196,7 +196,7 @@ def pgettext(context: str, text: str, /, **values: object) -> str:
 
 
 def ngettext(one: str, many: str, n: int, /, **values: object) -> str:
-    """The text for a number of things; its placeholder ``n`` is the number.
+    """The singular or plural text for a number, which fills the placeholder ``n``.
 
     Examples
     --------
@@ -211,23 +211,23 @@ def _filled(text: str, values: dict[str, object]) -> str:
 
 
 def stored_text(text: str) -> str:
-    """A message written in English, in the current language; unchanged if there is no translation."""
+    """Translate a message stored in English into the current language; unchanged if there is no translation."""
     language = current()
     if language.code == ENGLISH:
         return text
     bare = text.rstrip(".")
     lower = bare[:1].lower() + bare[1:]
     for plain in (text, bare, f"{bare}.", lower, f"{lower}."):
-        found = language.texts.pgettext(MESSAGE, plain)
-        found = language.texts.gettext(plain) if found == plain and plain else found
-        if found != plain:
-            return _ended(found, text)
+        translated = language.texts.pgettext(MESSAGE, plain)
+        translated = language.texts.gettext(plain) if translated == plain and plain else translated
+        if translated != plain:
+            return _ended(translated, text)
     translation = _translated(text, language.messages)
     return text if translation is None else _ended(translation, text)
 
 
 def _stored_part(text: str) -> str:
-    """What is filled into a message: a sentence of its own, a date, or a value."""
+    """Translate a text that fills a placeholder of a message: another message, a date, or a value."""
     if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
         with suppress(ValueError):
             return day(date.fromisoformat(text))
@@ -242,13 +242,13 @@ def _ended(translation: str, text: str) -> str:
 
 
 def stored_value(text: str) -> str:
-    """A value of a case written in English: "yes", "not known" and numbers in the current language."""
+    """Translate a value of a case stored in English, such as "yes", "not known" or a number."""
     language = current()
     if language.code == ENGLISH:
         return text
-    found = language.texts.pgettext(VALUE, text)
-    if found != text:
-        return found
+    translated = language.texts.pgettext(VALUE, text)
+    if translated != text:
+        return translated
     translation = _translated(text, language.values)
     if translation is not None:
         return translation
@@ -261,18 +261,18 @@ def stored_value(text: str) -> str:
 
 
 def decimal(text: str) -> str:
-    """A number in English notation, with the symbols of the current language."""
+    """Convert a number in English notation to the symbols of the current language."""
     language = current()
     return text.translate(str.maketrans(".,", f"{language.decimal}{language.group}"))
 
 
 def count(n: int) -> str:
-    """A number of things."""
+    """A count, with the group separators of the current language."""
     return decimal(f"{n:,}")
 
 
 def percent(digits: str) -> str:
-    """A number of percents."""
+    """A percentage in the current language."""
     return f"{decimal(digits)}{current().percent}"
 
 

@@ -7,16 +7,18 @@ from contextlib import AbstractContextManager, contextmanager
 
 from bayespatch.validation import check_flag
 
-Tell = Callable[[int, int, str], object]  # (steps done, steps in all, phase, such as "warm-up" or "leave-one-out")
+Tell = Callable[[int, int, str], object]  # (steps done, total steps, phase, such as "warm-up" or "leave-one-out")
 Report = Callable[[int, str], object]  # (steps done, phase)
-Meter = Callable[[int], AbstractContextManager[Report]]  # steps in all -> something that takes reports
+Meter = Callable[
+    [int], AbstractContextManager[Report]
+]  # total steps -> a context manager that yields the receiver of reports
 
 
 def progress_meter(progress: bool | Tell, unit: str = "sweeps") -> Meter:
     """The receiver of progress reports: a bar on stderr (True), nothing (False), or the caller's function.
 
     The bar counts the sweeps of all chains, or another `unit`, and shows the phase, the speed and the remaining time;
-    it needs rich.
+    it requires rich.
     """
     if callable(progress):
         return _telling(progress)

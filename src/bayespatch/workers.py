@@ -1,4 +1,4 @@
-"""Independent tasks on the workers of a Dask cluster, and data that stay there.
+"""Independent tasks on the workers of a Dask cluster, and data that remain there.
 
 Workers call functions on parts of tables, models or indexes. They must run the same version of bayespatch.
 """
@@ -25,14 +25,16 @@ Shared = TypeVar("Shared")
 Piece = TypeVar("Piece")
 Result = TypeVar("Result")
 
-POLL_SECONDS = 1.0  # between two looks for lost workers
+POLL_SECONDS = 1.0  # interval between checks for lost workers
 INSTALL = 'a Dask scheduler or data frame needs dask and distributed: pip install "bayespatch[dask]"'
 
 
 def check_scheduler(scheduler: object) -> str | None:
     """The address of a Dask scheduler, or None."""
     if scheduler is not None and (not isinstance(scheduler, str) or not scheduler):
-        raise ValueError(f"scheduler={scheduler!r} is not an address; pass one such as 'tcp://10.0.0.1:8786', or None")
+        raise ValueError(
+            f"scheduler={scheduler!r} is not an address; pass an address such as 'tcp://10.0.0.1:8786', or None"
+        )
     return scheduler
 
 
@@ -47,14 +49,14 @@ def _check_version(version: str) -> None:
         from distributed import get_worker
 
         raise ValueError(
-            f"worker {get_worker().address} has another version of bayespatch than this process; install the same "
+            f"worker {get_worker().address} has a different version of bayespatch than this process; install the same "
             f"version on all workers"
         )
 
 
 @dataclass(frozen=True)
 class _Whole:
-    """A value that Dask passes on as it is: it takes tuples apart."""
+    """A wrapper for a value that Dask must pass on unchanged; Dask would take tuples apart."""
 
     value: object
 
@@ -91,8 +93,8 @@ def computed(
 ) -> list[Result]:
     """function(shared, *arguments) for each tuple of arguments, which may contain parts of Dask collections.
 
-    Runs on the workers at `scheduler`, or without one where Dask computes by default (the active client, or threads of
-    this process). `shared` is sent once; None is left out of the call.
+    Runs on the workers at `scheduler` or, without a scheduler, where Dask computes by default (the active client, or
+    threads of this process). `shared` is sent once; if it is None, the function is called without it.
     """
     try:
         from dask.base import compute
@@ -108,7 +110,7 @@ def computed(
 
 
 def _active(scheduler: str) -> Client | None:
-    """The active client if it is connected to this scheduler: other clients cannot use its collections."""
+    """The active client if it is connected to this scheduler; other clients cannot use its collections."""
     from distributed import default_client
 
     with suppress(ValueError):  # no client is active
@@ -119,7 +121,7 @@ def _active(scheduler: str) -> Client | None:
 
 def active_scheduler() -> str | None:
     """The address of the scheduler that Dask uses by default in this process, if it has a client."""
-    distributed = sys.modules.get("distributed")  # which a client has imported
+    distributed = sys.modules.get("distributed")  # imported if there is a client
     if distributed is None:
         return None
     try:
@@ -138,7 +140,7 @@ class HeldParts:
     function : callable
         Computes a part.
     arguments : iterable of tuples
-        The arguments for each part, among which may be parts of Dask collections.
+        The arguments for each part, which may include parts of Dask collections.
     scheduler : str
         Address of the scheduler.
     """
@@ -157,18 +159,18 @@ class HeldParts:
         self.futures = self.client.compute(tasks)
 
     def each(self, function: Callable[..., Result], shared: object, own: Iterable[object]) -> Iterator[Result]:
-        """function(shared, part, own argument) for every part, on the worker that holds it, in the order of parts."""
+        """function(shared, part, own argument) for every part, on the worker that has it, in the order of parts."""
         with _client(self.scheduler, self.client):
             held = self.client.scatter(_Whole(shared), broadcast=True, hash=False)
-            asked = deque(
+            pending = deque(
                 (part, (function, held, part, _Whole(value))) for part, value in zip(self.futures, own, strict=True)
             )
-            sent = deque(self._send(part, arguments) for part, arguments in asked)
+            sent = deque(self._send(part, arguments) for part, arguments in pending)
             while sent:
-                yield self._answer(*asked.popleft(), *sent.popleft())
+                yield self._answer(*pending.popleft(), *sent.popleft())
 
     def _send(self, part: Future, arguments: tuple[object, ...]) -> tuple[Future, list[str]]:
-        """Call a function where a part is held; returns the future result and the addresses of these workers."""
+        """Call a function on a worker that has the part; returns the future result and the workers' addresses."""
         holders: list[str] = []
         while not holders:  # after the loss of a worker, until Dask has recomputed the part
             error = part.exception()  # waits for the part
@@ -181,7 +183,7 @@ class HeldParts:
         return self.client.submit(_apply, _version(), *arguments, **here), holders
 
     def _answer(self, part: Future, arguments: tuple[object, ...], future: Future, holders: list[str]) -> Any:
-        """The result; the call is repeated when the workers that held the part are lost."""
+        """The result; the call is repeated if the workers that had the part are lost."""
         while True:
             try:
                 return future.result(timeout=POLL_SECONDS)
@@ -213,8 +215,8 @@ def _client(scheduler: str, active: Client | None = None) -> Iterator[Client]:
         yield client
     except KilledWorker as error:
         raise ConnectionError(
-            f"workers at {scheduler} died repeatedly while processing one part, perhaps from lack of memory: "
-            f"cut the table into smaller parts, or start workers with more memory (see their logs)"
+            f"workers at {scheduler} died repeatedly while processing one part, perhaps for lack of memory; "
+            f"split the table into smaller parts, or start workers with more memory (see their logs)"
         ) from error
     finally:
         if active is None:
@@ -232,5 +234,5 @@ def connected(scheduler: str) -> Client:
     except (OSError, ValueError) as error:
         raise ConnectionError(
             f"no Dask scheduler answers at scheduler={scheduler!r} ({error}); start one with `dask scheduler`, or "
-            f"leave scheduler out to use this machine alone"
+            f"omit scheduler to use only this machine"
         ) from error

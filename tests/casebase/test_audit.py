@@ -45,7 +45,7 @@ def test_a_log_that_was_written_anew_is_found_by_an_end_that_was_noted(base):
             connection.execute(text('UPDATE audit SET "by" = :by, hash = :hash WHERE number = :n'), new)
         connection.execute(text("UPDATE chain SET hash = :hash"), {"hash": before})
     assert base.verify_audit().intact  # who can write everything can do this
-    assert base.verify_audit(noted).problems[0].endswith("has another hash than the noted one: the log was rewritten")
+    assert base.verify_audit(noted).problems[0].endswith("has a different hash than recorded: the log was rewritten")
     base.case(1, by=BY)
     assert not base.verify_audit(noted).intact
     with pytest.raises(CaseBaseError, match="is not the end of an audit log"):

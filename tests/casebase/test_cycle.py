@@ -91,7 +91,7 @@ def test_a_value_outside_the_dictionary_is_refused(sqlite_places, change, compla
 
 def test_a_missing_key_is_not_a_missing_value(sqlite_places):
     with sqlite_places.open(sqlite_places.copy()) as base:
-        with pytest.raises(DictionaryError, match="column 'town' has no value; pass one, or null"):
+        with pytest.raises(DictionaryError, match="column 'town' has no value; pass a value, or null"):
             base.consult({name: SOMEONE[name] for name in FEATURES if name != "town"}, by=BY)
         with pytest.raises(CaseBaseError, match="is not a valid name"):
             base.consult(SOMEONE, by=" ")
@@ -117,11 +117,11 @@ def test_what_cannot_be_done_is_refused_and_changes_nothing(base):
         lambda: base.promote(1, by=BY): "is already active",
         lambda: base.promote(9, by=BY): "there is no model version 9",
         lambda: base.forget(99, "asked", by=BY): "there is no case 99",
-        lambda: base.forget(1, " ", by=BY): "needs a reason",
+        lambda: base.forget(1, " ", by=BY): "requires a reason",
         lambda: base.search([("agee", "=", 1)], by=BY): "there is no column 'agee'",
         lambda: base.search([("age", "~", 1)], by=BY): "operator '~' is not known",
         lambda: base.search(limit=0, by=BY): "limit=0",
-        lambda: base.import_cases(table(3), id_column="who", by=BY): "external id 'P-000' is already case 1; omit it",
+        lambda: base.import_cases(table(3), id_column="who", by=BY): "external id 'P-000' already belongs to case 1",
         lambda: base.import_cases(table(3).drop(columns="bp"), drop=["who"], by=BY): "has no column 'bp'",
         lambda: base.import_cases(table(3), by=BY): "has a column 'who'",
         lambda: base.import_cases(table(3).assign(age=200), id_column="who", by=BY): "row 1, column 'age': 200",
@@ -141,7 +141,7 @@ def test_a_base_that_knows_nothing_yet(empty):
         lambda: empty.drift(by=BY),
         lambda: learn(empty._database, BY),
     ):
-        with pytest.raises(CaseBaseError, match="does not know its columns yet"):
+        with pytest.raises(CaseBaseError, match="has no columns yet"):
             refused()
     with pytest.raises(CaseBaseError, match="pass target"):
         empty.import_cases(table(), by=BY)

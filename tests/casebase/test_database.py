@@ -72,7 +72,7 @@ def test_a_newer_schema_is_refused(places):
     url = places.empty()
     with places.open(url) as base, base._database.outside() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(CaseBaseError, match=r"was written by a newer bayespatch .*version 9999.* install a newer one"):
+    with pytest.raises(CaseBaseError, match=r"was written by a newer bayespatch .*version 9999.* upgrade bayespatch"):
         places.open(url)
     places.drop()
 
@@ -83,7 +83,7 @@ def test_other_peoples_tables_are_left_alone(places):
     with database.outside() as connection:
         connection.execute(text("CREATE TABLE patients (id INTEGER)"))
     database.close()
-    with pytest.raises(CaseBaseError, match="has other tables, such as 'patients', and no case base"):
+    with pytest.raises(CaseBaseError, match="contains other tables, such as 'patients', but no case base"):
         places.open(url)
     places.drop()
 

@@ -161,8 +161,8 @@ def test_changes_outside_of_the_log_are_found(base):
         ({"stay": "long"}, "column 'stay': 'long' is not a number"),
         ({"drug": "aspirine"}, "did you mean 'aspirin'"),
         ({"days": -3, "died": True}, "'days': -3 is a negative time"),
-        ({"died": True}, "'died' says that the event happened, and 'days' has no time"),
-        ({"days": 30}, "'days' has a time, and 'died' does not say how it ended"),
+        ({"died": True}, "'died' says that the event happened, but 'days' has no time"),
+        ({"days": 30}, "'days' has a time, but 'died' does not say how follow-up ended"),
     ],
 )
 def test_bad_values_are_refused(base, values, complaint):

@@ -81,7 +81,7 @@ def test_outcomes_that_the_model_does_not_expect_raise_an_alarm(base):
     assert (one.label, one.n, one.observed, one.alarm) == ("sick", 60, 1.0, True)
     assert one.expected == pytest.approx(0.6)
     assert one.low < 1.0 == one.high
-    assert "sick: 100% of 60 recent outcomes, and 60% were expected" in found.alarms[0]
+    assert "sick: 100% of 60 recent outcomes, but 60% were expected" in found.alarms[0]
 
 
 def test_outcomes_that_stop_coming_raise_an_alarm(base):
@@ -112,7 +112,7 @@ def test_a_real_consultation_counts_and_what_is_forgotten_or_old_does_not(base):
 
 def test_a_window_that_makes_no_sense(base):
     for days in (0, 4000, True, 1.5):
-        with pytest.raises(CaseBaseError, match="not a number of days from 1 to 3650"):
+        with pytest.raises(CaseBaseError, match="not a valid number of days; pass a number from 1 to 3650"):
             base.monitor(by=BY, days=days)
 
 

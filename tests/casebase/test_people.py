@@ -140,7 +140,7 @@ def test_a_key_does_it_once(base, someone):
     one, two = (base.consult(someone, by=BY, key="k") for _ in range(2))
     assert one == two
     assert base.search(state="open", by=BY).total == 1
-    with pytest.raises(ConflictError, match="another request"):
+    with pytest.raises(ConflictError, match="a different request"):
         base.consult({**someone, "age": 3}, by=BY, key="k")
     assert base.consult(someone, by="other", key="k").id != one.id
     assert base.decide(one.id, "well", by=BY, reason="r", key="k") == base.decide(

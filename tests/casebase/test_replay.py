@@ -47,7 +47,7 @@ TAMPERINGS = {
         """UPDATE cases SET "values" = (SELECT "values" FROM cases WHERE id = 9) WHERE id = 8""",
         "case 8 was changed",
     ),
-    "a seal": ("UPDATE cases SET entry = 'x' WHERE id = 8", "of the cases 1 to 30 one was changed after it was added"),
+    "a seal": ("UPDATE cases SET entry = 'x' WHERE id = 8", "one of the cases 1 to 30 was changed after it was added"),
     "a salt": ("UPDATE cases SET salt = NULL WHERE id = 8", "case 8 was changed after it was written"),
     "two cases": ("UPDATE cases SET id = 99 WHERE id = 32", "case 32 is missing"),
     "withdrawn": (
@@ -212,7 +212,7 @@ def test_a_log_with_a_key_needs_it(keyed, places, tmp_path, monkeypatch):
     url, _ = keyed
     with pytest.raises(CaseBaseError, match="its audit log has a key; set BAYESPATCH_AUDIT_KEY_FILE"):
         places.open(url)
-    with pytest.raises(CaseBaseError, match="has another key"):
+    with pytest.raises(CaseBaseError, match="has a different key"):
         places.open(url, key=b"x" * 32)
     file = tmp_path / "key"
     file.write_bytes(KEY)

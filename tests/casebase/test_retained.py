@@ -142,11 +142,11 @@ def test_a_changed_time_of_retention_is_found(base):
     assert base.verify_audit().intact
     with base._database.outside() as connection:
         connection.execute(text(f"UPDATE cases SET retained = retained + 1 WHERE id = {case}"))
-    assert f"case {case} is a past case since row" in base.verify_audit().problems[0]
+    assert f"case {case} has been a past case since row" in base.verify_audit().problems[0]
     with base._database.outside() as connection:
         connection.execute(text(f"UPDATE cases SET retained = retained - 1 WHERE id = {case}"))
         connection.execute(text("UPDATE models SET known_at = 0"))
-    assert "has learned from other cases than the log says" in base.verify_audit().problems[0]
+    assert "learned from different cases than the log says" in base.verify_audit().problems[0]
 
 
 def test_after_a_refit_nothing_is_counted_twice(base):

@@ -99,7 +99,7 @@ def test_the_documentation_has_a_period_for_every_table():
 
 @pytest.mark.parametrize("days", [0, -1, True, 1.5, "x"])
 def test_periods_are_days(base, days):
-    with pytest.raises(CaseBaseError, match="is not a number of days"):
+    with pytest.raises(CaseBaseError, match="is not a valid number of days"):
         base.purge(by=BY, open_cases=days)
 
 

@@ -133,7 +133,7 @@ def test_a_case_that_comes_again_keeps_its_patient(base):
     seen = base.consult({"a": 1.0, "b": 1.0}, by=BY, patient="P3")
     again = base.consult(like(base, min(ids_of(base, "P3"))), by=BY, case=seen.case_id)
     assert not named(again.explanation) & ids_of(base, "P3")
-    with pytest.raises(ConflictError, match="belongs to another patient"):
+    with pytest.raises(ConflictError, match="belongs to a different patient"):
         base.consult({"a": 1.0, "b": 1.0}, by=BY, case=seen.case_id, patient="P4")
 
 

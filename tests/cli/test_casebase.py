@@ -104,6 +104,6 @@ def test_monitoring_from_a_terminal(clinic, tmp_path):
         consulted(opened, 60, outcome=1, p_sick=0.6)
     result = call("casebase", "monitor", base, "--json")
     assert result.exit_code == 1
-    assert "recent outcomes, and 60% were expected" in result.stderr
+    assert "recent outcomes, but 60% were expected" in result.stderr
     assert json.loads(result.stdout)["calibration"][0]["alarm"]
     assert "at most 1,000 characters" in complaint("casebase", "promote", base, 1, "--reason", "x" * 1001)

@@ -14,7 +14,7 @@ def test_a_table_is_shown_before_anything_is_fitted(tmp_path):
     assert "40 rows, 9 columns" in result.stdout
     assert "sick (target)" in result.stdout
     for remark in (
-        "'born' holds dates",
+        "'born' contains dates",
         "3 rows have no 'sick'",
         "'no' looks like an identifier",
         "'site' is A in every row",

@@ -132,7 +132,7 @@ def test_what_is_refused(registry, model, tmp_path):
     assert "no file matches" in complaint("fit", tmp_path / "*.parquet", *FIT)
     assert "there is no file *.parquet in the folder" in complaint("fit", tmp_path, *FIT)
     assert "--query works with one table" in complaint("fit", patients, *FIT, "--query", "SELECT 1")
-    assert "name it with --out" in complaint("predict", model, registry / "new")
+    assert "pass it as --out" in complaint("predict", model, registry / "new")
     assert call("predict", model, registry / "new", "--json", "--out", tmp_path / "found").exit_code == 2
     said = complaint("fit", patients, "--target", "outcom", "--out", tmp_path / "m.bpatch")
     assert "0.parquet': --target 'outcom' is not a column of the table; did you mean 'outcome'?" in said

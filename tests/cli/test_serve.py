@@ -75,11 +75,11 @@ def empty_base(tmp_path_factory):
     ("options", "complaint"),
     [
         (["--casebase", "nowhere.db"], "no such case base"),
-        (["--casebase", "{url}", "--host", "0.0.0.0"], "in the clear"),
+        (["--casebase", "{url}", "--host", "0.0.0.0"], "sent unencrypted"),
         (["--casebase", "{url}", "--certificate", "x.pem"], "belong together"),
         (["--casebase", "{url}", "--certificate", "x.pem", "--key", "x.pem"], "(No such file or directory); pass PEM"),
         (["--casebase", "{url}", "--record-systems", "nowhere.toml"], "nowhere.toml: cannot be read"),
-        (["--record-systems", "nowhere.toml"], "name one: --casebase"),
+        (["--record-systems", "nowhere.toml"], "pass --casebase"),
     ],
 )
 def test_what_makes_no_sense_is_said_in_a_sentence(empty_base, options, complaint):

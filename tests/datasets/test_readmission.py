@@ -170,5 +170,5 @@ def test_another_table_is_refused_by_its_missing_columns(tmp_path):
 
 
 def test_text_in_place_of_a_number_names_the_column(write):
-    with pytest.raises(ValueError, match="column 'time_in_hospital' must hold numbers"):
+    with pytest.raises(ValueError, match="column 'time_in_hospital' must contain numbers"):
         load_readmission(write(time_in_hospital=["three"]))

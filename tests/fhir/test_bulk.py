@@ -63,7 +63,7 @@ def test_a_malformed_line_refuses_the_whole_export(tmp_path, mapping, line, mess
 
 def test_a_column_of_the_mapping_cannot_be_called_like_the_patients(mapping):
     same = Mapping.load("columns:\n  patient: {resource: Patient, path: gender}")
-    with pytest.raises(FhirError, match="a column is called 'patient'"):
+    with pytest.raises(FhirError, match="a column is named 'patient'"):
         to_frame([same.case([patient()])], same)
 
 

@@ -110,7 +110,7 @@ def test_conflicting_values_are_left_out(mapping):
     assert case.values["sbp"] is None
     assert warning(case, "sbp") == [
         "column 'sbp': Observation/o1 has 140 (Bundle.entry[1].resource.valueQuantity) and Observation/o2 has 150 "
-        "(Bundle.entry[2].resource.valueQuantity) at the same time; enter the right value by hand"
+        "(Bundle.entry[2].resource.valueQuantity) at the same time; enter the correct value by hand"
     ]
     again = mapping.case(bundle(patient(), sbp(140), sbp(140, name="o2")), at=AT)
     assert again.values["sbp"] == 140
@@ -190,6 +190,8 @@ def test_acidity_has_a_unit(mapping):
     text = "\ncolumns:\n  ph: {resource: Observation, codes: ['loinc|2744-1'], unit: '%s'}"
     assert Mapping.load(text % "[pH]").case([patient(), ph], at=AT).values["ph"] == 7.31
     assert "'[pH]' cannot be converted to 'mmol/L'" in Mapping.load(text % "mmol/L").case([patient(), ph]).warnings[0]
+
+
 @pytest.mark.parametrize(
     ("unit", "value"), [("mm[Hg]", 140), ("(10.mm[Hg])", 14), ("cm[Hg]", 14), ("mm[Hg].10*-1", 1400)]
 )
@@ -222,7 +224,7 @@ def test_a_code_without_a_level_is_left_out(mapping):
 @pytest.mark.parametrize("status", ["preliminary", "unknown"])
 def test_only_final_values_count(mapping, status):
     case = mapping.case(bundle(patient(), sbp(status=status)), at=AT)
-    assert f"Bundle.entry[1].resource.status: is '{status}', so the value was left out" in warning(case, "sbp")[0]
+    assert f"Bundle.entry[1].resource.status: is '{status}', so the value was not used" in warning(case, "sbp")[0]
 
 
 def test_erroneous_and_refuted_resources_do_not_count(mapping):
@@ -409,7 +411,7 @@ def test_references_are_urls_uuids_or_relative(mapping):
     ("text", "message"),
     [
         ("columns: {}\n", "mapping: columns: is empty"),
-        ("columns:\n  a: {resource: Patiant, path: id}", "columns.a.resource: 'Patiant' is not a resource type"),
+        ("columns:\n  a: {resource: Patiant, path: id}", "columns.a.resource: 'Patiant' is not a supported resource"),
         ("columns:\n  a: {resource: Patient}", "columns.a.path: is missing"),
         ("columns:\n  a: {resource: Patient, path: 'birthDate('}", "columns.a.path: 'birthDate(' is not FHIRPath"),
         ("columns:\n  a: {resource: Observation, codes: ['lionc|1']}", "'lionc' has no URL; did you mean 'loinc'?"),

@@ -71,12 +71,12 @@ def test_line_ends_blank_lines_and_quotes():
         (b"SQLite format 3\x00", "pass it as sqlite:///PATH"),
         (b"\x89bayespatch\nrest", "is a bayespatch model"),
         (b"age:sex:out\n61:f:1\n", "single column, 'age:sex:out'; name what separates the values"),
-        (b"age,sex\n61,f\n58\n", "line 3 has 1 values and the first line names 2 columns"),
+        (b"age,sex\n61,f\n58\n", "line 3 has 1 values, but the first line names 2 columns"),
         (b"age,sex\n61,f\n58,m,1\n", "line 3 has 3 values"),
         (b"age,age\n61,f\n", "more than one column is named 'age'"),
         (b",age\n0,61\n", "column 1 has no name"),
         (b"1,2.5\n3,4\n", "put a line of column names before it"),
-        (b'age,sex\n61,"f\n58,m\n', "quotation mark that is not closed"),
+        (b'age,sex\n61,"f\n58,m\n', "unclosed quotation mark"),
     ],
 )
 def test_bad_files_get_one_sentence(data, complaint):
@@ -96,5 +96,5 @@ def test_a_delimiter_is_one_character():
     assert table("a:b\n1:2\n", delimiter=":").to_dict("list") == {"a": [1], "b": [2]}
     assert table("a   b\n1 2 \n3    4\n", delimiter="space").to_dict("list") == {"a": [1, 3], "b": [2, 4]}
     assert table("a\tb\n1\t2\n", delimiter="tab").to_dict("list") == {"a": [1], "b": [2]}
-    with pytest.raises(ValueError, match="'::' is not one character"):
+    with pytest.raises(ValueError, match="'::' is not a single character"):
         table("a::b\n1::2\n", delimiter="::")

@@ -27,7 +27,7 @@ def test_limits_and_remarks_among_numbers():
     assert found[300:] == [0.3, 0.3, 10.0, None, None]
     text = str(told[0].message)
     assert "column 'crp': 304 values are read as numbers: 3 at a detection limit" in text
-    assert "(such as '<0.3'), 1 text as missing ('haemolytic'); to keep the texts" in text
+    assert "(such as '<0.3'), 1 text as missing ('haemolytic'); to keep the text" in text
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_the_dictionary_decides():
     few = ["<0.3", "haemolytic", "lost", "2.0"]
     with pytest.warns(LabValueWarning, match="1 at a detection limit.*2 texts as missing"):
         assert lab_values("crp", few, unit="") == [0.3, None, None, 2.0]
-    with pytest.raises(ValueError, match="column 'crp' has values in 'mg/l' and should be in 'mg/dl'; convert them"):
+    with pytest.raises(ValueError, match="column 'crp' has values in 'mg/l', but should be in 'mg/dl'; convert them"):
         lab_values("crp", ["3 mg/l", "4"], unit="mg/dl")
     with pytest.raises(ValueError, match="different units: 'mg/l', 'mg/dl'"):
         lab_values("crp", ["3 mg/l", "4 mg/dl"], unit="mg/dl")

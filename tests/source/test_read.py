@@ -26,7 +26,7 @@ def test_a_url_is_a_database(tmp_path):
     [
         ("none.csv", None, "no such file"),
         ("", None, "is a folder"),
-        ("a.csv", "SELECT 1", "a --query is for a database"),
+        ("a.csv", "SELECT 1", "--query works only with a database"),
         ("nul\0byte", None, "cannot be read"),
     ],
 )
@@ -46,5 +46,5 @@ def test_what_has_no_end_is_not_read(tmp_path):
 def test_a_file_larger_than_the_memory_is_not_read(tmp_path):
     with open(tmp_path / "sparse.csv", "wb") as file:
         file.truncate(2**42)
-    with pytest.raises(ValueError, match=r"is 4\.4e\+03 GB large, and .* of memory are available; pass fewer rows"):
+    with pytest.raises(ValueError, match=r"is 4\.4e\+03 GB, but only .* of memory are available; pass fewer rows"):
         read(str(tmp_path / "sparse.csv"))

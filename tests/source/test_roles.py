@@ -49,7 +49,7 @@ def test_without_identifiers_rows_are_counted():
         ({}, {"sick": ["yes"] * 6}, "'sick' is yes in every row"),
         ({}, {"sick": [0.5, 1.5, 0.5, 1.5, 2.5, 2.5]}, "3 different numbers; pass --regression"),
         ({}, {"sick": list("abcdef")}, "6 classes in 6 rows"),
-        ({"regression": True}, {}, "'yes', which are not numbers; leave --regression out"),
+        ({"regression": True}, {}, "'yes', which are not numbers; omit --regression"),
         ({}, {"day": ["2024-01-05"] * 5 + [None]}, "'day' contains dates or times"),
         ({}, {"day": ["5.1.2024 10:30", *["31.12.2023"] * 5]}, "--drop 'day'"),
         ({}, {"day": pd.to_datetime(["2024-01-05"] * 6)}, "column 'day' contains dates"),

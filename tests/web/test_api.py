@@ -150,7 +150,7 @@ def test_the_same_key_does_it_once(served, program):
     assert one == two
     assert served.base.search(state="open", by="t").total == 1
     other = {"values": {**VALUES, "age": 62}}
-    assert "another request" in is_problem(program.post(f"{API}/consultations", json=other, headers=headers), 409)
+    assert "a different request" in is_problem(program.post(f"{API}/consultations", json=other, headers=headers), 409)
     place, said = f"{API}/consultations/{one['id']}/decision", {"decided": "well", "reason": "so"}
     assert (
         program.post(place, json=said, headers=headers).json() == program.post(place, json=said, headers=headers).json()

@@ -301,7 +301,7 @@ def test_a_mapping_for_another_table_is_not_the_callers_fault(clinic, tmp_path):
     mapping = MAPPING.replace("smokes:", "smoker:")
     system = RecordSystem(clinic(record_systems=write_settings(tmp_path, mapping=mapping)).app)
     text = refusal(system.fire(), 503)
-    assert "does not fit the case base" in text
+    assert "does not match the case base" in text
     assert "'smoker'" in text
 
 
@@ -446,7 +446,7 @@ def test_an_accepted_card_is_a_decision(served, system):
     assert system.feedback(card).status_code == 200  # record systems send it again
     assert len(served.base.audit(action="decide")) == 1
     text = refusal(system.feedback(card, "overridden"), 409)
-    assert text.startswith(f"Feedback[0].card: {seen.predicted!r} was decided")
+    assert text.startswith(f"Feedback[0].card: the decision {seen.predicted!r} was already recorded")
 
 
 @pytest.mark.parametrize(
@@ -530,7 +530,7 @@ def test_each_user_has_a_rate(clinic, tmp_path):
         ('"Chest pain clinic"', "7", "label=7 is not text"),
         ("issuer =", "isuer =", r"client\[0\].isuer is not a setting"),
         ('name = "ehr"\n', "", r"client\[0\].name is missing"),
-        ('"ehr"', '"e h r"', r"client\[0\].name='e h r' may have letters"),
+        ('"ehr"', '"e h r"', r"client\[0\].name='e h r' may contain only letters"),
         (ORIGIN, "https://a/b", "is not an origin"),
         (ORIGIN, "http://a.example", "is not an origin"),
         ("keys.json", "other.json", "other.json is not a file with public keys"),
@@ -539,7 +539,7 @@ def test_each_user_has_a_rate(clinic, tmp_path):
         (
             "[[client]]",
             f'[[client]]\nname = "ehr"\nissuer = "{ISSUER}"\nkeys = "keys.json"\n[[client]]',
-            "two have the same name",
+            "two clients have the same name",
         ),
         ("=", "==", "cannot be read"),
     ],

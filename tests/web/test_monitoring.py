@@ -112,7 +112,7 @@ def test_a_worse_model_needs_a_reason(served, monkeypatch):
     steward, program = served.browser("steward"), served.program("steward")
     refused = steward.submit(f"/model/{version}/promote")
     assert refused.status_code == 409
-    assert "is worse than version 1 on recent outcomes (Brier score 0.200 against 0.100" in refused.text
+    assert "is worse than version 1 on recent outcomes (Brier score 0.200 instead of 0.100" in refused.text
     assert program.post(f"{API}/models/{version}/promote").status_code == 409
     assert program.post(f"{API}/models/{version}/promote", json={"reason": ""}).status_code == 409
     assert program.post(f"{API}/models/{version}/promote", json={"why": "x"}).status_code == 422

@@ -561,7 +561,7 @@ def test_a_provider_from_pypi(clinic, tmp_path):
         ('issuer = "http://id.example"\nclient_id = "x"\nroles = {a = "viewer"}', "is not an https address"),
         ('issuer = "https://id.example/"\nclient_id = "x"\nroles = {a = "viewer"}', "final slash"),
         ('issuer = "https://id.example"\nclient_id = "x"', "roles is empty"),
-        ('issuer = "https://id.example"\nclient_id = "x"\nroles = {a = "root"}', "is no role"),
+        ('issuer = "https://id.example"\nclient_id = "x"\nroles = {a = "root"}', "is not a role"),
         ('issuer = "https://id.example"\nclient_id = "x"\nrolls = {a = "viewer"}', "'rolls' is not a setting"),
         ('issuer = "https://id.example"\nclient_id = "x"\nscopes = ["profile"]\nroles = {a = "viewer"}', "openid"),
         ("issuer = ", "cannot be read"),

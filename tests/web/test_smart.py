@@ -202,8 +202,8 @@ def test_a_code_of_another_launch_is_refused_by_its_challenge(served, fhir):
         ({"access_token": None}, "sent no access token"),
         ({"access_token": "a\r\nHost: evil"}, "sent no access token"),
         ({"token_type": "mac"}, "is not a bearer token"),
-        ({"patient": None}, "names no patient"),
-        ({"patient": "p1/../../x"}, "names no patient"),
+        ({"patient": None}, "did not name a patient"),
+        ({"patient": "p1/../../x"}, "did not name a patient"),
     ],
 )
 def test_grants_that_are_not_enough(served, fhir, grant, reason):
@@ -258,7 +258,7 @@ def test_records_that_cannot_be_used(served, fhir):
     assert come_back(browser, fhir, leave(browser, fhir)).status_code == 503  # the server has no such patient
     honest, fhir.read = fhir.read, lambda *_: (200, resources("p2")["patient"])
     assert come_back(browser, fhir, leave(browser, fhir)).status_code == 503
-    assert "the FHIR server sent another patient" in reasons(served)
+    assert "the FHIR server sent a different patient" in reasons(served)
     fhir.read = honest
     fhir.found["Patient"] = resources()["patient"] | {"birthDate": "once"}
     page = come_back(browser, fhir, leave(browser, fhir))

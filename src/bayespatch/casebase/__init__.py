@@ -1,6 +1,6 @@
 """The case base: past cases, consultations, decisions and models in SQLite or PostgreSQL.
 
-`base` has the public class `CaseBase`, put together from `retrieve`, `reuse` and `revise`. Behind it, `cases`,
+`base` has the public class `CaseBase`, composed of `retrieve`, `reuse` and `revise`. Behind it, `cases`,
 `consultations`, `models`, `refit`, `forget`, `drift`, `backup` and `export` work within a transaction of `database`,
 and `audit` records each change in the log.
 """

@@ -2,9 +2,9 @@
 
 A row's hash is the SHA-256 of the JSON list of its number, time, person, action, case, details and the hash of the row
 before. The number and hash of the last row are stored in a separate table, so that truncation is detected as well.
-Anyone who can write to the database can also compute hashes. Keep the end of the chain elsewhere (every backup and
-`bayespatch casebase verify` print it), and `verify` compares the log with it; or keep a key elsewhere, which turns
-each hash into an HMAC that cannot be computed without the key.
+Anyone who can write to the database can also compute hashes. To detect this, keep the end of the chain elsewhere (every
+backup and `bayespatch casebase verify` print it), so that `verify` can compare the log with it; or keep a key
+elsewhere, which turns each hash into an HMAC that cannot be computed without the key.
 
 No row contains a patient's values, so patients can be forgotten while the log remains.
 """
@@ -114,9 +114,9 @@ def time_text(moment: datetime) -> str:
 
 
 def check_by(by: object) -> str:
-    """Check the name of the person who acts."""
+    """Check the name that the audit log will record."""
     if not isinstance(by, str) or not by.strip() or len(by) > 200 or not by.isprintable():
-        raise CaseBaseError(f"by={by!r} is not a valid name; pass the name of the person who does this")
+        raise CaseBaseError(f"by={by!r} is not a valid name; pass the name of the user, for the audit log")
     return by
 
 
@@ -140,7 +140,7 @@ def row_hash(
 def check_chain(
     rows: Iterable[Row], head_number: int, head_hash: str, expected: str | None = None, key: bytes | None = None
 ) -> Verification:
-    """Check audit rows, in the order of their numbers, against their hashes, and the last one against the stated end.
+    """Check audit rows, sorted by number, against their hashes, and the last one against the stored end of the chain.
 
     `expected` is the end of the chain as printed earlier.
     """
@@ -156,12 +156,12 @@ def check_chain(
             break
         last, before = row.number, row.hash
         if noted is not None and noted[0] == last and noted[1] != before:
-            problems.append(f"row {last} has another hash than the noted one: the log was rewritten")
+            problems.append(f"row {last} has a different hash than recorded: the log was rewritten")
             break
     if not problems and (last, before) != (head_number, head_hash):
-        problems.append(f"the log ends with row {last}, and was written up to row {head_number}")
+        problems.append(f"the log ends with row {last}, but was written up to row {head_number}")
     if not problems and noted is not None and noted[0] > last:
-        problems.append(f"row {noted[0]}, which was noted, is missing: the log was truncated")
+        problems.append(f"row {noted[0]} was recorded but is missing: the log was truncated")
     return Verification(last, f"{last}:{before}", tuple(problems))
 
 
@@ -191,7 +191,7 @@ def entries(
     before: int | None,
     limit: int,
 ) -> Iterator[LogEntry]:
-    """Rows of the log, the newest first, or from row `after` on, the oldest first."""
+    """Rows of the log, newest first; with `after`, the rows after this number, oldest first."""
     wanted = select(audit)
     for column, value in ((audit.c.case_id, case_id), (audit.c.by, by), (audit.c.action, action)):
         if value is not None:

@@ -1,4 +1,4 @@
-"""Backups: the whole case base as one SQLite file, itself a case base, made without interrupting other users."""
+"""Backups: the whole case base in one SQLite file, itself a case base, written without interrupting other users."""
 
 from __future__ import annotations
 
@@ -95,13 +95,13 @@ def _copy_out(database: Database, target: Path) -> None:
         with database.reading() as old, copy.unaudited() as new:
             _copy(old, new)
         with copy.outside() as connection:
-            connection.execute(text("PRAGMA journal_mode = DELETE"))  # all of it in the one file
+            connection.execute(text("PRAGMA journal_mode = DELETE"))  # keep everything in one file
     finally:
         copy.close()
 
 
 def _copy(old: Connection, new: Connection) -> None:
-    """Replace all rows of a new case base, each table after those that it refers to."""
+    """Replace all rows of a new case base, each table after those that it references."""
     for table in (chain, settings):
         new.execute(delete(table))
     for table in metadata.sorted_tables:

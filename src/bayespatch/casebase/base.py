@@ -40,8 +40,8 @@ SYSTEM = "bayespatch"  # the actor of automatic changes
 class CaseBase(Retrieve, Reuse, Revise):
     """Past cases, consultations, decisions and models in a database: retrieve, reuse, revise, retain, forget.
 
-    `CaseBase.open` makes one. Every method that reads or changes cases takes the name of the user (`by`), runs in one
-    transaction, and writes a row to the audit log. A `CaseBaseError` means that nothing was changed.
+    `CaseBase.open` opens or creates one. Every method that reads or changes cases takes the name of the user (`by`),
+    runs in one transaction, and writes a row to the audit log. A `CaseBaseError` means that nothing was changed.
 
     Attributes
     ----------
@@ -87,14 +87,14 @@ class CaseBase(Retrieve, Reuse, Revise):
         n_jobs: int | None = None,
         key: bytes | None = None,
     ) -> CaseBase:
-        """Open a case base; create it if there is none.
+        """Open a case base; create it if it does not exist.
 
         Parameters
         ----------
         url : str or path
             ``sqlite:///clinic.db``, or the path of the file; ``postgresql://user@host/name``.
         create : bool
-            Whether to create a missing case base; if False, it is an error.
+            Whether to create a missing case base. If False, a missing case base raises an error.
         folder : path, optional
             Directory for temporary files and a refit's checkpoints; only its owner may open it (mode 700). By default
             next to the SQLite file; with PostgreSQL in $STATE_DIRECTORY, $XDG_STATE_HOME or ~/.local/state.
@@ -212,7 +212,7 @@ class CaseBase(Retrieve, Reuse, Revise):
         Parameters
         ----------
         by : str
-            The person who does this; recorded in the audit log.
+            Name of the user, for the audit log.
         wait : bool
             False returns at once with a `Refit`: `running`, `wait()`, `cancel()`.
         parameters
@@ -257,8 +257,8 @@ class CaseBase(Retrieve, Reuse, Revise):
     def promote(self, version: int, *, by: str, reason: str = "") -> ModelVersion:
         """Make a version the active model, unless it is worse than the active one on recent outcomes.
 
-        `bayespatch.casebase.promotion` states the rule. A `reason` promotes the version all the same; the audit log
-        keeps the comparison and the reason.
+        `bayespatch.casebase.promotion` states the rule. With a `reason`, the version is promoted anyway; the audit log
+        records the comparison and the reason.
 
         Examples
         --------
@@ -274,17 +274,17 @@ class CaseBase(Retrieve, Reuse, Revise):
         if recent is not None and recent.worse and not reason:
             raise ConflictError(
                 f"model version {version} is worse than version {recent.active} on recent outcomes ({recent.text}); "
-                f"keep version {recent.active}, or give a reason for promoting version {version} all the same"
+                f"keep version {recent.active}, or give a reason for promoting version {version} anyway"
             )
         details = {} if recent is None else {"recent": asdict(recent)}
         with self._database.writing(by) as transaction:
             active = models.active(transaction.connection)
             if recent is not None and (active is None or active.version != recent.active):
-                raise ConflictError("another version was promoted meanwhile; look at it, and promote again")
+                raise ConflictError("another version was promoted in the meantime; review it, then promote again")
             return models.promote(transaction, version, details=details | ({"reason": reason} if reason else {}))
 
     def roll_back(self, *, by: str) -> ModelVersion:
-        """Return to the version that was active before.
+        """Reactivate the version that was active before.
 
         Examples
         --------
@@ -304,7 +304,7 @@ class CaseBase(Retrieve, Reuse, Revise):
         """Forget a patient: delete the values from every table, every model and the disk.
 
         Predictions are then exactly those without this past case, given the same importances. A refit is due, because
-        the importances were learned with the case. The number of the case remains, and the log keeps who forgot it,
+        the importances were learned with the case. The case number remains, and the log records who forgot it,
         when and why. Other visits of the same patient are forgotten as well.
 
         Examples
@@ -327,12 +327,12 @@ class CaseBase(Retrieve, Reuse, Revise):
         open_cases: int | None = None,
         past_cases: int | None = None,
     ) -> Purged:
-        """Delete what is older than the retention periods, and expired sessions, tokens and links.
+        """Delete data older than the retention periods, and expired sessions, tokens and links.
 
         Parameters
         ----------
         by : str
-            The person who does this; recorded in the audit log.
+            Name of the user, for the audit log.
         consultations : int, optional
             Retention period in days of past cases' consultations and decisions.
         open_cases : int, optional
@@ -354,7 +354,7 @@ class CaseBase(Retrieve, Reuse, Revise):
         return done
 
     def forget_again(self, log: str | os.PathLike[str], *, by: str) -> list[int]:
-        """After a restore, forget patients and end access as the lost base did after the backup.
+        """After a restore, repeat what the lost case base did after the backup: forget patients and end access.
 
         Parameters
         ----------
@@ -362,12 +362,12 @@ class CaseBase(Retrieve, Reuse, Revise):
             The audit log of the lost base with all rows after the backup, from ``casebase log --json`` or a log
             collector. It must continue the log of the backup, hash by hash.
         by : str
-            The person who does this; recorded in the audit log.
+            Name of the user, for the audit log.
 
         Returns
         -------
         list of int
-            The cases that were forgotten.
+            The forgotten cases.
 
         Examples
         --------
@@ -415,16 +415,16 @@ class CaseBase(Retrieve, Reuse, Revise):
         return periods
 
     def monitor(self, *, by: str, days: int = DAYS) -> Monitoring:
-        """Check whether recent patients, outcomes and outcome lag differ from those before.
+        """Check whether recent patients, outcomes and outcome lag differ from earlier ones.
 
         `bayespatch.casebase.monitoring` states the checks and how rare false alarms are.
 
         Parameters
         ----------
         by : str
-            The person who does this; recorded in the audit log.
+            Name of the user, for the audit log.
         days : int
-            The window: the last so many days.
+            Length of the window: the number of days before now.
 
         Examples
         --------
@@ -452,9 +452,9 @@ class CaseBase(Retrieve, Reuse, Revise):
         before: int | None = None,
         limit: int = 100,
     ) -> list[LogEntry]:
-        """Rows of the audit log, newest first, or oldest first from row `after` on; of a case, a person or an action.
+        """Rows of the audit log, newest first; optionally only those of one case, person or action.
 
-        Only rows before number `before`.
+        With `before`, only rows before this number; with `after`, only rows after this number, oldest first.
 
         Examples
         --------
@@ -486,7 +486,7 @@ class CaseBase(Retrieve, Reuse, Revise):
     def verify_audit(self, head: str | None = None) -> Verification:
         """Check the log against its hashes, and cases, models and accounts against the log.
 
-        `head` is an end of the log that was stated earlier.
+        `head` is an end of the log that you recorded earlier.
 
         Examples
         --------
@@ -500,7 +500,7 @@ class CaseBase(Retrieve, Reuse, Revise):
             return backups.verify_all(self._database, connection, head)
 
     def backup(self, path: str | os.PathLike[str], *, by: str) -> Path:
-        """Copy the whole base to one SQLite file, itself a case base, while others keep working.
+        """Copy the whole case base to one SQLite file, which is itself a case base, while others keep working.
 
         Examples
         --------
@@ -515,7 +515,7 @@ class CaseBase(Retrieve, Reuse, Revise):
         return backups.backup(self._database, path, by)
 
     def restore(self, path: str | os.PathLike[str], *, by: str) -> None:
-        """Fill this base, which must be empty, from a backup.
+        """Fill this case base, which must be empty, from a backup.
 
         This brings back patients who were forgotten after the backup: call `forget_again`.
 
@@ -541,7 +541,7 @@ class CaseBase(Retrieve, Reuse, Revise):
         sensitive: bool = True,
         table: str = "cases",
     ) -> int:
-        """Write the cases to a CSV or Parquet file, or into a new table of a database; returns how many.
+        """Write the cases to a CSV or Parquet file, or into a new table of a database; returns their number.
 
         In CSV, an apostrophe is put before text that a spreadsheet would run as a formula.
 
@@ -550,7 +550,7 @@ class CaseBase(Retrieve, Reuse, Revise):
         where : path or URL
             A file that ends in .csv or .parquet; ``sqlite:///FILE`` or ``postgresql://...``.
         by : str
-            The person who does this; recorded in the audit log.
+            Name of the user, for the audit log.
         state : {"open", "past"}, optional
             Only cases in this state.
         sensitive : bool

@@ -61,7 +61,7 @@ class Definition(NamedTuple):
 
     features: Dictionary
     target: Entry
-    identifiers: tuple[str, ...] = ()  # columns of tables that are left out
+    identifiers: tuple[str, ...] = ()  # columns of imported tables that are not stored
     follow_up: Dictionary = Dictionary()  # recorded, not compared
 
     @property
@@ -70,7 +70,7 @@ class Definition(NamedTuple):
         return {label: value for value, label in self.target.levels}
 
     def outcome(self, value: object, where: str = "") -> Value:
-        """The stored form of an outcome that is given as a value, by its label, or as text."""
+        """Convert an outcome, passed as a value, its label or text, to its stored form."""
         if isinstance(value, str) and value not in self.classes:
             for level, label in self.target.levels:
                 if value == str(level):
@@ -106,7 +106,7 @@ def required_definition(connection: Connection) -> Definition:
     definition = stored_definition(connection)
     if definition is None:
         raise UnavailableError(
-            "the case base does not know its columns yet; import past cases, or define them with a data dictionary"
+            "the case base has no columns yet; import past cases, or define the columns with a data dictionary"
         )
     return definition
 
@@ -182,7 +182,7 @@ def store_definition(transaction: Transaction, new: Definition) -> None:
 
 
 def index_columns(connection: Connection) -> None:
-    """Give each feature a computed column, so that searches read no JSON.
+    """Give each feature a computed column, so that searches do not parse JSON.
 
     SQLite computes the columns on reading and stores the results in an index that covers any search; PostgreSQL stores
     them in the table.
@@ -204,7 +204,7 @@ def index_columns(connection: Connection) -> None:
         else:
             computed = f"{kind} GENERATED ALWAYS AS ((\"values\" ->> '{name}')\\:\\:{kind}) STORED"
         connection.execute(text(f"ALTER TABLE cases ADD COLUMN feature_{number} {computed}"))
-        if not is_sqlite:  # no samples of a patient's values for the planner
+        if not is_sqlite:  # the planner must not store samples of patients' values
             connection.execute(text(f"ALTER TABLE cases ALTER COLUMN feature_{number} SET STATISTICS 0"))
     if is_sqlite and features:
         names = ", ".join(f"feature_{number}" for number in range(len(features)))
@@ -268,7 +268,7 @@ def seal_now(transaction: Transaction, case_id: int) -> str:
 
 
 def entry_seals(transaction: Transaction, ids: range) -> str:
-    """One seal of cases that were added together, for the log."""
+    """The common seal of cases that were added together, for the log."""
     wanted = select(cases.c.entry).where(cases.c.id >= ids.start, cases.c.id < ids.stop).order_by(cases.c.id)
     return common_seal(list(transaction.execute(wanted).scalars()))
 
@@ -286,7 +286,7 @@ def check_external_id(external_id: object) -> str | None:
 
 
 def check_patient(patient: object, where: str = "") -> str | None:
-    """A valid name of a patient, or None."""
+    """A valid patient ID, or None."""
     if patient is None:
         return None
     return _checked_name(f"{where}patient", patient)
@@ -301,7 +301,7 @@ def _checked_name(what: str, given: object) -> str:
 
 
 def check_external_ids(connection: Connection, external_ids: Sequence[str]) -> None:
-    """Refuse external ids that are taken or occur twice."""
+    """Reject external ids that are already in use or occur twice."""
     if len(set(external_ids)) < len(external_ids):
         seen: set[str] = set()
         twice = next(one for one in external_ids if one in seen or seen.add(one))  # type: ignore[func-returns-value]
@@ -312,7 +312,7 @@ def check_external_ids(connection: Connection, external_ids: Sequence[str]) -> N
         taken = connection.execute(query).first()
         if taken is not None:
             raise ConflictError(
-                f"external id {taken.external_id!r} is already case {taken.id}; omit it, or pass another id"
+                f"external id {taken.external_id!r} already belongs to case {taken.id}; omit it, or pass another id"
             )
 
 
@@ -341,13 +341,13 @@ def find_live(connection: Connection, case: int | str) -> Row:
 
 
 def as_case(row: Row) -> Case:
-    """A row of the table as a case."""
+    """Convert a row of the table to a `Case`."""
     outcome = None if row.outcome is None else json.loads(row.outcome)
     return Case(**{**{name: row._mapping[name] for name in Case.__dataclass_fields__}, "outcome": outcome})
 
 
 def record_outcome(transaction: Transaction, case: int | str, outcome: object) -> Case:
-    """Record the outcome of an open case; a second outcome is refused."""
+    """Record the outcome of an open case; a second outcome is rejected."""
     row = find_live(transaction.connection, case)
     if row.outcome is not None:
         raise ConflictError(f"case {row.id} already has an outcome, recorded by {row.outcome_by} at {row.outcome_at}")
@@ -394,9 +394,9 @@ def search(
 ) -> Page:
     """The cases that meet all conditions, page by page."""
     if isinstance(limit, bool) or not isinstance(limit, int) or not 1 <= limit <= MOST_AT_ONCE:
-        raise CaseBaseError(f"limit={limit!r} is not a number of cases; pass one from 1 to {MOST_AT_ONCE}")
+        raise CaseBaseError(f"limit={limit!r} is not a valid number of cases; pass a number from 1 to {MOST_AT_ONCE}")
     if isinstance(offset, bool) or not isinstance(offset, int) or not 0 <= offset < 2**31:
-        raise CaseBaseError(f"offset={offset!r} is not a number of cases; pass 0 or more")
+        raise CaseBaseError(f"offset={offset!r} is not a valid number of cases; pass 0 or more")
     definition = stored_definition(connection)
     conditions_given = list(where)
     conditions = [_condition(connection, definition, one) for one in conditions_given]
@@ -428,7 +428,7 @@ def _source(connection: Connection, definition: Definition | None, names: Sequen
 
 
 def read_condition(typed: str, definition: Definition) -> Condition:
-    """A condition as a user types it: ``age>=60``, ``chest pain=none``, ``chol=null``.
+    """Parse a condition as typed by a user: ``age>=60``, ``chest pain=none``, ``chol=null``.
 
     Examples
     --------
@@ -448,7 +448,7 @@ def read_condition(typed: str, definition: Definition) -> Condition:
 
 
 def condition(name: str, operator: str, value: str, definition: Definition) -> Condition:
-    """A condition from its three parts, the value as a user types it.
+    """Parse a condition from its three parts, with the value as typed by a user.
 
     Examples
     --------

@@ -1,6 +1,6 @@
-"""Comparison of two versions of the model, before a person promotes the new one.
+"""Comparison of two versions of the model, before someone promotes the new one.
 
-Both models predict each past case from the others (leave-one-out). Cases that only one of them has are left out.
+Both models predict each past case from the others (leave-one-out). Cases in only one of the models are omitted.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from bayespatch.fitted import Fitted
 from bayespatch.metrics import accuracy, brier
 from bayespatch.types import JSONObject
 
-N_BINS = 5  # of the calibration table
-_LEAST = 1e-12  # a probability that rounds to 0
+N_BINS = 5  # number of bins of the calibration table
+_LEAST = 1e-12  # replaces a probability of 0 in logarithms
 
 
 class LeaveOneOut(NamedTuple):
@@ -24,7 +24,7 @@ class LeaveOneOut(NamedTuple):
 
     case_ids: tuple[int, ...]
     probabilities: NDArray[np.float64]  # (R, M)
-    outcomes: NDArray[np.int64]  # (R,), places in `classes`
+    outcomes: NDArray[np.int64]  # (R,), indices into `classes`
     classes: tuple[str, ...]
 
 
@@ -47,8 +47,8 @@ def metrics(new: LeaveOneOut, old: LeaveOneOut | None) -> JSONObject:
     dict
         "new": scores on all its cases; "both": None without an active model; otherwise, for the cases in both
         models, their number, the scores of old and new model, the difference of the mean log scores with its
-        standard error (above 0: the new model is better), and "changes": the cases with another predicted
-        class, and their outcomes.
+        standard error (above 0: the new model is better), and "changes": the cases whose predicted
+        class differs, and their outcomes.
     """
     result: JSONObject = {"new": scores(new), "both": None}
     if old is None or old.classes != new.classes:

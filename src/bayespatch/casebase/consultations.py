@@ -57,7 +57,7 @@ class Decision:
 class WorkItem:
     """An open case: its last consultation, and its next step."""
 
-    id: int  # of the consultation
+    id: int  # number of the consultation
     case_id: int
     external_id: str | None
     at: str
@@ -90,7 +90,7 @@ class Detail(NamedTuple):
 
 def explain(clf: PatchworkClassifier, values: dict[str, Value], detail: Detail) -> JSONObject:
     """The model's explanation of an open case."""
-    # A past case with the same values is another patient: this case is open.
+    # A past case with the same values belongs to another patient, because this case is still open.
     return clf.explain(values, exclude_self=False, **detail._asdict()).to_dict()
 
 
@@ -163,7 +163,7 @@ def visited(connection: Connection, case: int | str | None, external_id: str | N
     else:
         row = case_rows.find_live(connection, case)
         if external_id is not None and external_id != row.external_id:
-            raise ConflictError(f"case {row.id} has another external id than {external_id!r}; leave one of the two out")
+            raise ConflictError(f"case {row.id} has a different external id than {external_id!r}; omit one of the two")
     if row.state == case_rows.PAST:
         raise PastCaseError(
             f"case {row.id} is a past case, and would be its own precedent; enter the new episode under another id"
@@ -238,7 +238,7 @@ def worklist(
     rows = connection.execute(query.offset(offset).limit(limit))
     items = []
     for row in rows:
-        item = {**row._mapping, "adequate": bool(row.adequate)}  # from JSON, SQLite has 0 and 1
+        item = {**row._mapping, "adequate": bool(row.adequate)}  # SQLite returns JSON booleans as 0 and 1
         item["outcome"] = None if row.outcome is None else json.loads(row.outcome)
         waits = "retention" if row.outcome is not None else "decision" if row.decided is None else "outcome"
         items.append(WorkItem(**item, waiting_for=waits))
@@ -259,10 +259,10 @@ def decide(transaction: Transaction, consultation: int, decided: object, reason:
     agrees = name == consulted.predicted
     for what, text in {"reason": reason, "code": code}.items():
         if not isinstance(text, str) or len(text) > MOST_REASON or "\0" in text:
-            raise CaseBaseError(f"{what} is not a text of at most {MOST_REASON} characters; shorten it")
+            raise CaseBaseError(f"{what} must be text of at most {MOST_REASON} characters; shorten it")
     if not agrees and not (reason.strip() or code.strip()):
         raise CaseBaseError(
-            f"the model says {consulted.predicted!r} and the decision is {name!r}; give a reason for overriding it"
+            f"the model predicts {consulted.predicted!r} but the decision is {name!r}; give a reason for overriding it"
         )
     row = Decision(consulted.id, agrees, name, code, reason, transaction.at, transaction.by)
     transaction.execute(insert(decisions).values(**vars(row)))

@@ -91,7 +91,7 @@ class Database:
             "foreign_keys = ON",
             "secure_delete = ON",  # overwrite deleted data
             "temp_store = MEMORY",  # no values in temporary files
-            "synchronous = FULL",  # committed data survive a loss of power
+            "synchronous = FULL",  # committed data survive a power failure
         ):
             connection.execute(f"PRAGMA {pragma}")
 
@@ -136,7 +136,7 @@ class Database:
 
     @contextmanager
     def outside(self) -> Iterator[Connection]:
-        """A connection without a transaction, for statements that allow none."""
+        """A connection without a transaction, for statements that cannot run in one."""
         with self._errors(), self.engine.connect() as connection:
             if self.is_sqlite:
                 raw = cast(sqlite3.Connection, connection.connection.driver_connection)
@@ -186,7 +186,7 @@ class Database:
     # Opening
 
     def open(self, create: bool = True) -> None:
-        """Create missing tables and migrate older ones; newer ones are refused."""
+        """Create missing tables and migrate older ones; raise an error for newer ones."""
         if self.path is not None:
             if not self.path.parent.is_dir():
                 raise CaseBaseError(f"{self.name}: there is no folder {str(self.path.parent)!r}; create it first")
@@ -216,7 +216,7 @@ class Database:
         if check is None:
             raise CaseBaseError(f"{self.name}: its audit log has a key; set {KEY_FILE} to the file that contains it")
         if stored is not None:
-            raise CaseBaseError(f"{self.name}: its audit log has another key; correct {KEY_FILE}")
+            raise CaseBaseError(f"{self.name}: its audit log has a different key; correct {KEY_FILE}")
         if n_rows:
             raise CaseBaseError(
                 f"{self.name}: its audit log was created without a key; unset {KEY_FILE}, or create a new case base"
@@ -225,7 +225,7 @@ class Database:
             connection.execute(insert(settings).values(key=KEY_CHECK, value=check))
 
     def _warn_if_open(self) -> None:
-        """Warn if other users of the machine may read or write the file, or SQLite's files beside it."""
+        """Warn if other users of the machine may read or write the file, or SQLite's files next to it."""
         if os.name == "nt":
             return
         for ending in ("", "-wal", "-shm"):
@@ -234,8 +234,8 @@ class Database:
                 mode = stat.S_IMODE(os.stat(path).st_mode)
                 if mode & 0o077:
                     warnings.warn(
-                        f"{path}: other users of this machine may open this file (mode {mode:o}), and it holds "
-                        f"patients; run: chmod 600 {shlex.quote(path)}",
+                        f"{path}: other users of this machine may open this file (mode {mode:o}), which contains "
+                        f"patient data; run: chmod 600 {shlex.quote(path)}",
                         stacklevel=4,
                     )
 
@@ -252,7 +252,7 @@ class Database:
             if "alembic_version" not in names:
                 if names:
                     raise CaseBaseError(
-                        f"{self.name}: has other tables, such as {min(names)!r}, and no case base; "
+                        f"{self.name}: contains other tables, such as {min(names)!r}, but no case base; "
                         f"pass an empty database, or a new file"
                     )
                 return None
@@ -272,12 +272,14 @@ class Database:
         with self.unaudited() as connection:
             if not self.is_sqlite:
                 connection.execute(text(f"SELECT pg_advisory_xact_lock({_UPGRADING})"))
-            there = "alembic_version" in inspect(connection).get_table_names()
-            current = connection.execute(text("SELECT version_num FROM alembic_version")).scalar() if there else None
+            has_version = "alembic_version" in inspect(connection).get_table_names()
+            current = (
+                connection.execute(text("SELECT version_num FROM alembic_version")).scalar() if has_version else None
+            )
             if current is not None and current not in versions:
                 raise CaseBaseError(
-                    f"{self.name}: was written by a newer bayespatch (its tables are version {current}, known are "
-                    f"{', '.join(sorted(versions))}); install a newer one"
+                    f"{self.name}: was written by a newer bayespatch (its tables have version {current}, this "
+                    f"bayespatch supports {', '.join(sorted(versions))}); upgrade bayespatch"
                 )
             config.attributes["connection"] = connection
             try:
@@ -356,7 +358,7 @@ def _key() -> bytes | None:
 
 
 def _bring_password(dialect: object, record: object, arguments: object, options: dict[str, object]) -> None:
-    """Read PostgreSQL's password from its file at every connection, so that it may change while the server runs."""
+    """Read PostgreSQL's password from its file for each connection, so that it can change while the server runs."""
     path = os.environ[PASSWORD_FILE]
     try:
         password = Path(path).read_text(encoding="utf-8").strip()

@@ -19,7 +19,7 @@ PERIODS = {"year": 4, "month": 7, "day": 10, "all": 0}  # length of the period's
 
 
 def drift(connection: Connection, definition: Definition, every: str) -> list[JSONObject]:
-    """One row for each period, the earliest first; the last consultation of a case before its outcome counts.
+    """One row for each period, earliest first, from the last consultation of each case before its outcome.
 
     Returns
     -------

@@ -12,7 +12,7 @@ class NotFoundError(CaseBaseError):
 
 
 class ConflictError(CaseBaseError):
-    """Conflict with the current state: a second outcome, a forgotten case, an id that is taken."""
+    """Conflict with the current state: a second outcome, a forgotten case, an id already in use."""
 
 
 class PastCaseError(ConflictError):

@@ -30,7 +30,9 @@ def names_of(definition: Definition, sensitive: bool) -> list[str]:
     columns = [entry.name for entry in entries if sensitive or not entry.sensitive]
     taken = sorted({*_OWN} & {*columns})
     if taken:
-        raise CaseBaseError(f"a column of the cases is called {taken[0]!r}, as one of the export is; rename it")
+        raise CaseBaseError(
+            f"the cases have a column {taken[0]!r}, but the export adds a column of that name; rename it"
+        )
     return [*(name for name in _OWN if sensitive or name != "external_id"), *columns]
 
 
@@ -60,7 +62,7 @@ def rows_of(
 def write(
     connection: Connection, definition: Definition, where: str, *, table: str, state: str | None, sensitive: bool
 ) -> int:
-    """Write the cases to a file or a database; returns how many."""
+    """Write the cases to a file or a database; returns their number."""
     names = names_of(definition, sensitive)
     rows = list(rows_of(connection, definition, names, state))
     if "://" in where:

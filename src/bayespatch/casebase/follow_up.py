@@ -26,7 +26,7 @@ from bayespatch.follow_up import MOST_LEVELS, KindOf
 class Recording:
     """Follow-up values that were recorded together; None if the case was forgotten."""
 
-    number: int  # of the audit row
+    number: int  # number of the audit row
     case_id: int
     values: dict[str, Value] | None
     at: str
@@ -79,7 +79,7 @@ def seal(case_id: int, number: int, salt: str, values: Mapping[str, Value]) -> s
 def checked(
     definition: Definition, values: Mapping[str, object], before: Mapping[str, Value], where: str = ""
 ) -> dict[str, Value]:
-    """Values in stored form; combined with earlier recordings, times and events must agree."""
+    """Check values and convert them to stored form; with earlier recordings, times and events must be consistent."""
     if not isinstance(values, Mapping) or not values:
         raise CaseBaseError(f"{where}no values to record; pass values by column, such as {{'stay': 6}}")
     if not definition.follow_up.names:
@@ -98,9 +98,11 @@ def checked(
                 "and 1 if it happened (competing events 1, 2, ...)"
             )
         if time is None and event:
-            raise CaseBaseError(f"{where}column {entry.event!r} says that the event happened, and {name!r} has no time")
+            raise CaseBaseError(f"{where}column {entry.event!r} says that the event happened, but {name!r} has no time")
         if time is not None and event is None:
-            raise CaseBaseError(f"{where}column {name!r} has a time, and {entry.event!r} does not say how it ended")
+            raise CaseBaseError(
+                f"{where}column {name!r} has a time, but {entry.event!r} does not say how follow-up ended"
+            )
     return plain
 
 
@@ -123,7 +125,7 @@ def merged(connection: Connection, ids: Sequence[int] | None = None) -> dict[int
 
 
 def erase(transaction: Transaction, case_id: int) -> None:
-    """Delete the follow-up of a forgotten case; the seals stay for the log."""
+    """Delete the follow-up of a forgotten case; the seals remain, for checks against the log."""
     transaction.execute(update(follow_up).where(follow_up.c.case_id == case_id).values(values=None))
 
 

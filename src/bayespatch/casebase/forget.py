@@ -1,6 +1,6 @@
 """Forgetting a patient: the values are deleted from every table and model, and overwritten on disk.
 
-The number of the case remains, and the audit log keeps who forgot it, when and why.
+The case number remains, and the audit log records who forgot it, when and why.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from bayespatch.casebase.visits import visits_of
 from bayespatch.casebase.without import without_case
 from bayespatch.types import JSONObject, JSONValue
 
-# The weight of a past case and its group remain. Its class, its similarity to others and its row of the
-# table, under which features list those who agree: all of these reveal something about its values or its outcome.
+# A redacted explanation keeps the weight of a past case and its group. The class of the case, its similarity and its
+# row number, under which features list the cases that agree, would all reveal something about its values or outcome.
 _KEPT = ("probability", "influence", "vote_share")
 _RANGE = "outside the range of the past cases"  # a warning that states the ends of that range
 WITHDRAWN_WARNING = (
@@ -39,19 +39,19 @@ class Forgotten:
     """What forgetting a case changed."""
 
     case_id: int
-    consultations: int  # of the case itself, deleted
-    redacted: int  # of other cases, which showed it as a neighbor
+    consultations: int  # deleted consultations of the case itself
+    redacted: int  # consultations of other cases that showed it as a neighbor
     versions: tuple[int, ...]  # models from which it was removed
     removed: tuple[int, ...]  # models that were removed because too few past cases were left
     erased: bool  # whether the disk was overwritten
-    note: str | None  # why not
+    note: str | None  # if not, why not
     visits: tuple[int, ...] = ()  # other visits of the same patient, forgotten as well
 
 
 def forget(database: Database, case: int | str, reason: str, by: str) -> Forgotten:
     """Forget a case and every other visit of its patient in one transaction, then erase the disk."""
     if not isinstance(reason, str) or not reason.strip() or len(reason) > 1000 or "\0" in reason:
-        raise CaseBaseError("forgetting needs a reason, which is kept; pass one of at most 1,000 characters")
+        raise CaseBaseError("forgetting requires a reason, which is stored; pass one of at most 1,000 characters")
     with database.writing(by) as transaction:
         patient = case_rows.find_live(transaction.connection, case).patient
         done = forget_in(transaction, case, reason.strip(), database)
@@ -99,7 +99,7 @@ def finish(database: Database, by: str) -> str | None:
 
 
 def forget_in(transaction: Transaction, case: int | str, reason: str, database: Database) -> Forgotten:
-    """Forget one case within a transaction; `pending` and `finish` are the caller's."""
+    """Forget one case within a transaction; the caller calls `pending` and `finish`."""
     row = case_rows.find_live(transaction.connection, case)
     definition = case_rows.stored_definition(transaction.connection)
     own = select(consultations.c.id).where(consultations.c.case_id == row.id)
@@ -141,7 +141,7 @@ def _remove(transaction: Transaction, version: int) -> None:
 
 
 def _redact_others(transaction: Transaction, case_id: int, retained: int) -> int:
-    """Remove the case and what derives from its values from explanations given since it became a past case."""
+    """Remove the case, and anything derived from its values, from explanations since it became a past case."""
     later = select(consultations.c.id, consultations.c.explanation).where(consultations.c.id > retained)
     n_changed = 0
     for row in transaction.execute(later).all():
@@ -175,10 +175,10 @@ def redacted(explanation: JSONObject, case: str) -> JSONObject:
     rows = set(_rows_of(explanation, case))
     new = cast(JSONObject, _without(explanation, case))
     if new.get("follow_up") is not None:
-        new["follow_up"] = None  # a summary of all past cases, the forgotten one included
+        new["follow_up"] = None  # a summary of all past cases, including the forgotten one
     for feature in new["features"]:
         feature["neighbors"] = [row for row in feature["neighbors"] if row not in rows]
-        own = feature["value"]  # phrases of other values may name one that only this case had
+        own = feature["value"]  # phrases for other values may mention a value that only this case had
         feature["phrases"] = {value: phrase for value, phrase in feature["phrases"].items() if value == own}
     for group in new.get("groups", ()):
         group["differs"] = [{**one, "value": None} for one in group["differs"]]
@@ -202,7 +202,7 @@ def _without(part: JSONValue, case: str) -> JSONValue:
         return part
     if part.get("id") == case:
         return {"id": None, "forgotten": True} | {name: _without(part[name], case) for name in _KEPT if name in part}
-    # The ends of a range that counts as close are values of past cases or lie between two.
+    # The ends of a range of close values are values of past cases or lie between two of them.
     return {name: None if name == "close" else _without(one, case) for name, one in part.items()}
 
 

@@ -78,7 +78,9 @@ class Identities:
         mine = (sign_ins.c.state == hash_of(state)) & (sign_ins.c.browser == hash_of(browser))
         with self._database.unaudited() as connection:
             row = connection.execute(select(sign_ins).where(mine)).first()
-            mine_alone = connection.execute(delete(sign_ins).where(mine)).rowcount == 1  # several may read the row
+            mine_alone = (
+                connection.execute(delete(sign_ins).where(mine)).rowcount == 1
+            )  # several requests may read the row
         if row is None or not mine_alone or row.made_at < ago(UNDER_WAY):
             return None
         return SignIn(row.nonce, row.verifier, row.onward, row.purpose, row.user, row.made_at)
@@ -89,14 +91,14 @@ class Identities:
             transaction.record("launch", server=server)
 
     def first_use(self, issuer: str, token: str) -> bool:
-        """Whether the token with this id of this issuer is new within two days."""
-        known = hash_of(json.dumps(["token", issuer, token]))
+        """Whether the issuer's token with this id is used for the first time within two days."""
+        digest = hash_of(json.dumps(["token", issuer, token]))
         with self._database.unaudited() as connection:
-            if known.startswith("00"):  # now and then: it reads the whole table
+            if digest.startswith("00"):  # only occasionally, because this reads the whole table
                 connection.execute(delete(repeats).where(repeats.c.at < ago(KEPT)))
             try:
                 with connection.begin_nested():
-                    connection.execute(insert(repeats).values(hash=known, request="", result=0, at=now()))
+                    connection.execute(insert(repeats).values(hash=digest, request="", result=0, at=now()))
             except IntegrityError:
                 return False
         return True
@@ -188,7 +190,7 @@ def _insert(transaction: Transaction, identity: Identity, name: str) -> None:
 
 
 def _new_name(name: str) -> str:
-    """A valid name of a new account."""
+    """A valid name for a new account."""
     check_by(name)
     if name == SYSTEM or name != name.strip():
         raise CaseBaseError(f"{name!r} is not a valid user name; change it at the provider")

@@ -47,9 +47,7 @@ def read_cases(
         definition = _new_definition(names, rows, given or Dictionary(), target, id_column, drop)
     else:
         if target not in (None, definition.target.name):
-            raise CaseBaseError(
-                f"the case base predicts {definition.target.name!r}, and not {target!r}; leave target out"
-            )
+            raise CaseBaseError(f"the case base predicts {definition.target.name!r}, not {target!r}; omit target")
         if given is not None:
             raise CaseBaseError(
                 "the case base already has a data dictionary; omit it here, or change it with "
@@ -58,12 +56,14 @@ def read_cases(
     place = {name: j for j, name in enumerate(names)}
     absent = [name for name in definition.features.names if name not in place]
     if absent:
-        raise CaseBaseError(f"the table has no column {absent[0]!r}, which the cases have; its columns are {names}")
+        raise CaseBaseError(
+            f"the table has no column {absent[0]!r}, which the case base requires; its columns are {names}"
+        )
     features, later_columns = definition.features, definition.follow_up.names
     own = {*features.names, *later_columns, definition.target.name, id_column, *drop, *definition.identifiers}
     strange = [name for name in names if name not in own]
     if strange:
-        raise CaseBaseError(f"the table has a column {strange[0]!r}, which is not in the case base; pass it as drop")
+        raise CaseBaseError(f"the table has a column {strange[0]!r}, which is not in the case base; list it in drop")
     values, outcomes, external_ids, patients, recorded = [], [], [], [], []
     for number, row in enumerate(rows, start=1):
         where = f"row {number}, "
@@ -72,7 +72,7 @@ def read_cases(
         outcomes.append(None if outcome is None else definition.outcome(outcome, where))
         external_id = None if id_column is None else row[place[id_column]]
         if id_column is not None and external_id is None:
-            raise CaseBaseError(f"row {number}, column {id_column!r}: has no identifier; add one")
+            raise CaseBaseError(f"row {number}, column {id_column!r}: the identifier is missing; add one")
         external_ids.append(check_external_id(external_id))
         patients.append(None if group_column is None else check_patient(row[place[group_column]], where))
         later = {name: row[place[name]] for name in later_columns if name in place}
@@ -108,10 +108,10 @@ def _new_definition(
 
 
 def check_repeats(connection: Connection, definition: Definition, new: range, *, named: bool) -> None:
-    """Refuse new cases that repeat others; if identifiers tell the rows apart, warn only.
+    """Reject new cases that repeat others; if identifiers distinguish the rows, only warn.
 
-    This refuses a table that was imported before, and rows that equal a case in all values and in the outcome if they
-    are more than chance explains (`duplicate_groups`).
+    Rejected are a table that was imported before, and rows that equal a case in all values and in the outcome if there
+    are more of them than chance explains (`duplicate_groups`).
     """
     query = select(cases.c.id, cases.c["values"], cases.c.outcome, cases.c.entered_at).order_by(cases.c.id)
     rows = [row for row in connection.execute(query) if row.values is not None]

@@ -1,9 +1,9 @@
 """Models: stored in the database in parts, checked by their SHA-256, one of them active.
 
 A model contains past cases. It is stored in the database, so that a case and the models that contain it change in
-one transaction, one backup holds everything, and all processes see the same model. Files exist only while a model is
+one transaction, one backup contains everything, and all processes see the same model. Files exist only while a model is
 read or written (`bayespatch.load` and `save` need one), in a folder that only its owner can open; the next process
-deletes the files of killed ones.
+deletes the files that killed ones left behind.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ModelVersion:
     """A version of the model."""
 
     version: int
-    state: str  # offered, active, retired, or removed where too few of its past cases are left
+    state: str  # offered, active, retired, or removed (if too few of its past cases are left)
     sha256: str | None
     n_cases: int
     n_forgotten: int  # number of its past cases that were forgotten; a refit is due
@@ -108,7 +108,7 @@ def make_folder(folder: Path) -> None:
 
 
 def check_own(folder: Path) -> None:
-    """Refuse a working folder that another user owns or can open: its files hold patients."""
+    """Reject a working folder that another user owns or can open: its files contain patient data."""
     if os.name == "nt":
         return
     status = os.lstat(folder)
@@ -127,7 +127,7 @@ def drop_left_over(folder: Path) -> None:
     try:
         check_own(folder)
     except (OSError, DatabaseError):
-        return  # there is none, or it belongs to another user
+        return  # the folder does not exist or belongs to another user
     for place in folder.glob("moment-*"):
         owner = place.name.split("-")[1]
         try:
@@ -139,7 +139,7 @@ def drop_left_over(folder: Path) -> None:
 
 
 def _runs(process: int) -> bool:
-    if sys.platform == "win32":  # there, checking a process would end it
+    if sys.platform == "win32":  # on Windows, os.kill would end the process
         return True
     try:
         os.kill(process, 0)
@@ -185,7 +185,7 @@ def _parts(connection: Connection, version: int) -> Iterable[bytes]:
 
 
 def problems(connection: Connection) -> list[str]:
-    """Problems: models whose bytes have changed."""
+    """A problem for each model whose bytes have changed."""
     wrong = []
     for model in listed(connection):
         digest = hashlib.sha256()

@@ -1,17 +1,17 @@
-"""Monitoring: whether recent patients, outcomes and the time until outcomes are known differ from those before.
+"""Monitoring: whether recent patients, outcomes and the time until outcomes are known differ from earlier ones.
 
 Three kinds of checks, each of the last `DAYS` days:
 
-- *population*, one check for each column: the population stability index of recent consultations against the past
+- *population*, one check for each column: the population stability index of recent consultations compared with the past
   cases from which the active model learned, over deciles (of both together) or categories. An alarm needs an index of
   at least 0.1 and a significant chi-square test of the same table.
-- *calibration*, one for each class (of two, for the last): how many recent outcomes are of the class, and how many were
-  expected. The p value is exact for the stated probabilities (Poisson binomial distribution), averaged over the error
-  that the model's base rate has because it was learned from a limited number of past cases.
+- *calibration*, one check for each class (with two classes, for the last one): the observed number of recent outcomes
+  of the class, compared with the expected number. The p value is exact for the stated probabilities (Poisson binomial
+  distribution), averaged over the sampling error of the model's base rate, which was learned from limited data.
 - *outcome lag*, one check: whether outcomes become known more slowly than in the year before (log-rank test).
 
-All checks together raise a false alarm in at most `LEVEL` of looks (Bonferroni). Looks at overlapping windows repeat
-the same patients, so false alarms come in runs and not one by one.
+If nothing has changed, all checks together raise a false alarm at most at the rate `LEVEL` (Bonferroni). Overlapping
+windows share patients, so false alarms occur in series.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from bayespatch.dictionary import Entry, Value
 from bayespatch.metrics import rate_interval
 from bayespatch.survival import kaplan_meier
 
-DAYS = 90  # the window
+DAYS = 90  # length of the window
 BEFORE = 365  # days before the window, with which the outcome lag is compared
-LEVEL = 0.001  # of looks without any change raise a false alarm, at most
+LEVEL = 0.001  # maximum rate of false alarms if nothing has changed
 MODERATE = 0.1  # a smaller population stability index raises no alarm
-LEAST = 50  # cases, on either side
+LEAST = 50  # cases on each side
 LEAST_EXPECTED = 5  # recent cases in a bin
 N_BINS = 10
-MOST = 2000  # recent cases that are looked at, the newest
+MOST = 2000  # recent cases to check, the newest ones
 MOST_REFERENCE = 10_000  # past cases that they are compared with, evenly spaced
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 
 
 @dataclass(frozen=True)
 class ColumnShift:
-    """Recent consultations against the past cases of the model, in one column; None: too few to tell.
+    """Recent consultations compared with the past cases of the model, in one column; None: too few to tell.
 
     Attributes
     ----------
@@ -60,7 +60,7 @@ class ColumnShift:
         Population stability index: the sum over bins of (a - e) ln(a / e), with the recent share a and the share e
         among the past cases.
     p : float or None
-        Of the chi-square test.
+        p value of the chi-square test.
     alarm : bool
     """
 
@@ -72,17 +72,17 @@ class ColumnShift:
 
 @dataclass(frozen=True)
 class ClassBalance:
-    """Outcomes of one class among recent ones: shares that were expected and observed.
+    """Expected and observed shares of one class among recent outcomes.
 
     Attributes
     ----------
     label : str
     n : int
-        Recent outcomes.
+        Number of recent outcomes.
     expected, observed : float
         Shares of the class.
     low, high : float
-        95 % interval of the observed share.
+        95% interval of the observed share.
     p : float or None
         Probability that a calibrated model is at least this far off; None with too few cases.
     alarm : bool
@@ -111,7 +111,7 @@ class OutcomeLag:
     median, median_before : float or None
         Kaplan-Meier medians; None: not reached.
     p : float or None
-        Of the log-rank test that outcomes are not slower; None: too few to tell.
+        p value of the log-rank test that outcomes are not slower; None: too few to tell.
     alarm : bool
     """
 
@@ -126,23 +126,23 @@ class OutcomeLag:
 
 @dataclass(frozen=True)
 class Monitoring:
-    """All checks of one look.
+    """The results of all checks.
 
     Attributes
     ----------
     at : str
-        When.
+        Time of the checks.
     days : int
-        The window.
+        Length of the window.
     version : int
-        The active model.
+        Version of the active model.
     consultations : int
-        Cases that were consulted about in the window.
+        Cases with a consultation in the window.
     population : tuple of ColumnShift
     calibration : tuple of ClassBalance
     lag : OutcomeLag
     alarms : tuple of str
-        Problems, in sentences.
+        The alarms as sentences.
     """
 
     at: str
@@ -162,7 +162,7 @@ def stability(reference: Sequence[Value], recent: Sequence[Value], entry: Entry)
     """Population stability index of a column and the p value of the chi-square test; None with too few cases.
 
     Numbers are binned at deciles, other columns by category; missing values are a category. Rare bins are merged. Bins
-    are those of all cases together, so that they are independent of any difference between the two sides.
+    are computed from all cases together, so that they do not depend on a difference between the two sides.
 
     Examples
     --------
@@ -179,7 +179,7 @@ def stability(reference: Sequence[Value], recent: Sequence[Value], entry: Entry)
     order = np.argsort(counts.sum(axis=0), kind="stable")
     counts = counts[:, order]
     share = n / (n + m)
-    while counts.shape[1] > 1 and counts[:, 0].sum() * share < LEAST_EXPECTED:  # the rarest joins the next one
+    while counts.shape[1] > 1 and counts[:, 0].sum() * share < LEAST_EXPECTED:  # merge the rarest bin with the next one
         merged = np.column_stack([counts[:, 0] + counts[:, 1], counts[:, 2:]])
         counts = merged[:, np.argsort(merged.sum(axis=0), kind="stable")]
     if counts.shape[1] < 2:
@@ -259,7 +259,7 @@ def lag_p(recent: CensoredDays, before: CensoredDays) -> float | None:
     sides = [CensoredData(uncensored=one.days[one.known], right=one.days[~one.known]) for one in (recent, before)]
     with np.errstate(invalid="ignore"):
         p = float(logrank(*sides, alternative="less").pvalue)
-    return None if math.isnan(p) else p  # no outcome while cases of both sides were waiting
+    return None if math.isnan(p) else p  # no outcome occurred while cases on both sides were waiting
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ class CensoredDays:
 def judged(
     population: Sequence[ColumnShift], calibration: Sequence[ClassBalance], lag: OutcomeLag
 ) -> tuple[tuple[ColumnShift, ...], tuple[ClassBalance, ...], OutcomeLag]:
-    """The checks with their alarms: each p value is held against `LEVEL`, divided by the number of checks."""
+    """The checks with their alarms: each p value is compared with `LEVEL`, divided by the number of checks."""
     values = [*(one.p for one in population), *(one.p for one in calibration), lag.p]
     made = [p for p in values if p is not None]
     level = LEVEL / max(1, len(made))
@@ -303,7 +303,7 @@ def alarms(shifts: Sequence[ColumnShift], balances: Sequence[ClassBalance], lag:
         if one.alarm
     ]
     texts += [
-        f"{one.label}: {one.observed:.0%} of {one.n} recent outcomes, and {one.expected:.0%} were expected. "
+        f"{one.label}: {one.observed:.0%} of {one.n} recent outcomes, but {one.expected:.0%} were expected. "
         f"Check how outcomes are recorded, and consider a refit."
         for one in balances
         if one.alarm
@@ -321,7 +321,7 @@ def alarms(shifts: Sequence[ColumnShift], balances: Sequence[ClassBalance], lag:
 def monitor(connection: Connection, definition: Definition, days: int = DAYS) -> Monitoring:
     """All checks of the last `days` days."""
     if isinstance(days, bool) or not isinstance(days, int) or not 1 <= days <= 3650:
-        raise CaseBaseError(f"days={days!r} is not a number of days from 1 to 3650; pass one")
+        raise CaseBaseError(f"days={days!r} is not a valid number of days; pass a number from 1 to 3650")
     model = models.active(connection)
     if model is None:
         raise UnavailableError("there is no active model to monitor; refit on the past cases, and promote the result")
@@ -350,7 +350,7 @@ def _recent_values(connection: Connection, since: str) -> dict[int, Mapping[str,
 
 
 def _reference_values(connection: Connection, version: int, without: set[int]) -> list[Mapping[str, Value]]:
-    """The values of past cases from which the model learned, less some."""
+    """The values of past cases from which the model learned, except those in `without`."""
     query = select(training.c.case_id).where(training.c.version == version).order_by(training.c.case_id)
     ids = [number for number in connection.execute(query).scalars() if number not in without]
     chosen = ids[:: max(1, math.ceil(len(ids) / MOST_REFERENCE))]
@@ -375,13 +375,13 @@ def _calibration(connection: Connection, definition: Definition, since: str, n_l
         return []
     labels = list(definition.classes)
     happened = [definition.class_name(json.loads(row.outcome)) for row in rows]
-    found = []
+    balances = []
     for label in labels[1:] if len(labels) == 2 else labels:
         p = np.array([row.probabilities.get(label, 0.0) for row in rows])
         n, n_observed = len(rows), happened.count(label)
         chance = balance_p(p, n_observed, n_learned) if n >= LEAST else None
-        found.append(ClassBalance(label, n, float(p.mean()), n_observed / n, *rate_interval(n_observed, n), chance))
-    return found
+        balances.append(ClassBalance(label, n, float(p.mean()), n_observed / n, *rate_interval(n_observed, n), chance))
+    return balances
 
 
 def _lag(connection: Connection, now: datetime, days: int) -> OutcomeLag:

@@ -24,7 +24,7 @@ VIEWER, CLINICIAN, STEWARD = ROLES = ("viewer", "clinician", "steward")  # each 
 IDLE, ABSOLUTE = timedelta(minutes=30), timedelta(hours=12)  # session lifetime
 LINK = timedelta(hours=72)  # lifetime of a link
 PROVIDER_SEEN = timedelta(days=30)  # without a password, tokens work this long after a sign-in at the provider
-CONFIRMED = timedelta(minutes=5)  # time for which credentials checked by a provider confirm an action
+CONFIRMED = timedelta(minutes=5)  # time for which a credential check at the provider confirms actions
 _SEEN = timedelta(minutes=1)  # resolution of a session's time of last use
 SYSTEM = "bayespatch"
 # Actions of the log that change who can sign in to an account, and as what.
@@ -73,7 +73,7 @@ class Session(NamedTuple):
 
 
 class Invitation(NamedTuple):
-    """An invitation that was not used yet, without its secret."""
+    """An invitation that has not been used yet, without its secret."""
 
     user: str
     role: str
@@ -118,10 +118,10 @@ class People:
         check_role(role)
         secret = secrets.token_urlsafe(32)
         with self._database.writing(by) as transaction:
-            there = find_person(transaction.connection, name)
-            if there is not None and there.role != role:
-                raise ConflictError(f"{name!r} already exists with role {there.role}; change the role instead")
-            if there is not None and there.disabled_at is not None:
+            existing = find_person(transaction.connection, name)
+            if existing is not None and existing.role != role:
+                raise ConflictError(f"{name!r} already exists with role {existing.role}; change the role instead")
+            if existing is not None and existing.disabled_at is not None:
                 raise ConflictError(f"{name!r} is disabled; enable the account first")
             linked = select(identities.c.user).where(identities.c.user == name)
             if transaction.execute(linked).first() is not None:  # they would not notice that a password was set
@@ -129,22 +129,22 @@ class People:
             transaction.execute(delete(invitations).where(invitations.c.user == name))
             row = {"hash": hash_of(secret), "user": name, "role": role, "made_at": now(), "expires_at": now(LINK)}
             transaction.execute(insert(invitations).values(**row))
-            transaction.record("invite", person=name, role=role, known=there is not None, id=hash_of(secret)[:16])
+            transaction.record("invite", person=name, role=role, known=existing is not None, id=hash_of(secret)[:16])
         return secret
 
     def changes(self, name: str, most: int = 20) -> list[LogEntry]:
-        """What was changed about a person's account, by whom and when, newest first."""
+        """The changes to a person's account, with author and time, newest first."""
         quoted = json.dumps(name, ensure_ascii=False)
         wanted = select(audit).where(audit.c.action.in_(CHANGES), audit.c.details.contains(quoted, autoescape=True))
-        found = []
+        entries = []
         with self._database.reading() as connection:
             for row in connection.execute(wanted.order_by(audit.c.number.desc())):
                 details = json.loads(row.details)
                 if details.get("person") == name:
-                    found.append(LogEntry(row.number, row.at, row.by, row.action, row.case_id, details, row.hash))
-                if len(found) == most:
+                    entries.append(LogEntry(row.number, row.at, row.by, row.action, row.case_id, details, row.hash))
+                if len(entries) == most:
                     break
-        return found
+        return entries
 
     def invitations(self) -> list[Invitation]:
         """Invitations that can still be used, by name."""
@@ -219,7 +219,7 @@ class People:
     def _there(transaction: Transaction, name: str) -> Person:
         person = find_person(transaction.connection, name)
         if person is None:
-            raise NotFoundError(f"there is nobody called {name!r}; invite them first")
+            raise NotFoundError(f"there is no account named {name!r}; invite the person first")
         return person
 
     @staticmethod
@@ -304,7 +304,7 @@ class People:
             transaction.record("sign out", person=name, id=session)
 
     def change_password(self, name: str, password_hash: str) -> None:
-        """Change one's own password; all sessions and tokens end."""
+        """Change a person's own password; all sessions and tokens end."""
         with self._database.writing(name) as transaction:
             self._there(transaction, name)
             transaction.execute(update(users).where(users.c.name == name).values(password_hash=password_hash))
@@ -447,7 +447,7 @@ def end_access(transaction: Transaction, name: str) -> None:
 
 
 def check_role(role: str) -> None:
-    """Refuse an unknown role."""
+    """Reject an unknown role."""
     if role not in ROLES:
         raise CaseBaseError(f"role={role!r} is not known; choose one of {', '.join(ROLES)}")
 

@@ -3,8 +3,8 @@
 Both models predict the patients of the newest consultations whose outcome has become known, each without the votes of
 the case and of other visits of the same patient; a case that a model learned from is predicted with importances learned
 without it (`Fitted.loo_probabilities`). The Brier scores are compared in pairs by a one-sided t test. A Brier score is
-bounded, so that no single case decides. The new model is worse where an equally good one would look so bad in fewer
-than 5 % of comparisons. With fewer than 30 outcomes nothing is tested.
+bounded, so no single case can decide the test. The new model counts as worse if an equally good model would look this
+bad in fewer than 5% of comparisons. With fewer than 30 outcomes, there is no test.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from bayespatch.casebase.tables import Row, cases, consultations, training
 from bayespatch.casebase.visits import visits_of, without_votes
 from bayespatch.source.frame import frame_of
 
-DAYS = 180  # an outcome that became known in so many days is recent
-MOST, LEAST = 300, 30  # outcomes that are compared
+DAYS = 180  # an outcome is recent if it became known within this many days
+MOST, LEAST = 300, 30  # maximum and minimum number of outcomes to compare
 MOST_REASON = 1000  # characters
-LEVEL = 0.05  # how often an equally good model is refused
+LEVEL = 0.05  # probability of rejecting an equally good model
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class RecentComparison:
     Attributes
     ----------
     active : int
-        The version that is active.
+        The active version.
     n : int
         Outcomes that both models predict.
     old_brier, new_brier : float or None
@@ -68,11 +68,13 @@ class RecentComparison:
     @property
     def text(self) -> str:
         """The scores in one line."""
-        return f"Brier score {self.new_brier:.3f} against {self.old_brier:.3f} on {self.n} outcomes, p = {self.p:.2g}"
+        return (
+            f"Brier score {self.new_brier:.3f} instead of {self.old_brier:.3f} on {self.n} outcomes, p = {self.p:.2g}"
+        )
 
 
 def compare_recent(database: Database, version: int) -> RecentComparison | None:
-    """Compare a version with the active one; None if none is active or this one is."""
+    """Compare a version with the active one; None if no version is active or this one is already active."""
     with database.reading() as connection:
         new, old = models.find(connection, version), models.active(connection)
         if old is None or old.version == new.version or new.sha256 is None:
@@ -89,7 +91,7 @@ def compare_recent(database: Database, version: int) -> RecentComparison | None:
 def check_reason(reason: object) -> str:
     """A valid reason for promoting a model that is worse; may be empty."""
     if not isinstance(reason, str) or len(reason) > MOST_REASON or "\0" in reason:
-        raise CaseBaseError(f"reason is not a text of at most {MOST_REASON:,} characters; shorten it")
+        raise CaseBaseError(f"reason must be text of at most {MOST_REASON:,} characters; shorten it")
     return reason.strip()
 
 
@@ -112,7 +114,7 @@ def paired(
     after: list[dict[str, float] | None],
     happened: list[str],
 ) -> RecentComparison:
-    """Compare probabilities of two models, by class, with what happened; None: a model says nothing about the case.
+    """Compare the class probabilities of two models with the outcomes; None: a model cannot predict the case.
 
     Examples
     --------
@@ -140,7 +142,7 @@ def paired(
 
 
 def _brier(probabilities: dict[str, float], name: str) -> float:
-    """Half the squared distance from what happened; a class that the model does not know has probability 0."""
+    """Half the squared distance from the outcome; a class that the model does not know has probability 0."""
     names = {*probabilities, name}
     return 0.5 * sum((probabilities.get(one, 0.0) - (one == name)) ** 2 for one in names)
 
@@ -154,28 +156,28 @@ def _answering(connection: Connection, model: models.ModelVersion, database: Dat
 def _probabilities(
     connection: Connection, definition: Definition, model: Answering, rows: list[Row]
 ) -> list[dict[str, float] | None]:
-    """The probabilities of each class, without the patient's own past cases; None where these cannot be left out."""
+    """The probabilities of each class, without the patient's own past cases; None if these cannot be left out."""
     left_out = leave_one_out(model.clf.fitted_)
     place = {case: i for i, case in enumerate(left_out.case_ids)}
     query = select(training.c.case_id).where(training.c.version == model.state.version)
     learned = set(connection.execute(query).scalars())
     names = definition.features.names
-    found: list[dict[str, float] | None] = []
+    results: list[dict[str, float] | None] = []
     for row in rows:
         if row.case_id in place:
             p = left_out.probabilities[place[row.case_id]]
         elif row.case_id in learned:
-            found.append(None)  # of many past cases only some are predicted without themselves
+            results.append(None)  # in a large table, only some past cases have leave-one-out predictions
             continue
         else:
             try:
                 clf = without_votes(model.clf, [row.case_id, *visits_of(connection, row.patient)])
             except ConflictError:  # all past cases are visits of this patient
-                found.append(None)
+                results.append(None)
                 continue
             X = frame_of("the case base", names, [[row.values[name] for name in names]])
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # the consultation stated them
+                warnings.simplefilter("ignore")  # the consultation reported them
                 p = clf.predict_proba(X)[0]
-        found.append(dict(zip(left_out.classes, p.tolist(), strict=True)))
-    return found
+        results.append(dict(zip(left_out.classes, p.tolist(), strict=True)))
+    return results

@@ -1,9 +1,8 @@
 """Refitting the model to the past cases, in a separate process: ``python -m bayespatch.casebase.refit``.
 
-The process reads the job as JSON from stdin (a URL may hold a password, and other users can see the arguments of a
+The process reads the job as JSON from stdin (a URL may contain a password, and other users can see the arguments of a
 process) and prints the new version. The fit starts from the active model and writes checkpoints to the working folder,
-so that the same refit resumes after a kill. The new model is stored in one transaction and not used until a person
-promotes it.
+so that a killed refit can resume. The new model is stored in one transaction and not used until someone promotes it.
 """
 
 from __future__ import annotations
@@ -53,7 +52,7 @@ class Snapshot(NamedTuple):
     version: int | None
     clf: PatchworkClassifier | None
     known_at: int  # the last audit row
-    groups: NDArray[np.int64] | None  # visits of one patient; None if every patient has one visit
+    groups: NDArray[np.int64] | None  # number of each case's patient; None if every patient has one visit
     follow_up: list[dict[str, Value]]  # of each case, as it is now
 
 
@@ -255,7 +254,7 @@ class Refit:
         )
 
     def cancel(self) -> None:
-        """Stop without changes; the same refit would resume from here."""
+        """Stop without changes; the same refit can resume from here."""
         self.process.terminate()
         self.process.communicate()
 

@@ -1,8 +1,8 @@
 """Idempotent requests: a request repeated under the same key is executed once.
 
-A client without a response cannot know whether its request succeeded. If it repeats the request under the same key, it
-gets the first result. The table keeps a hash of the key, a keyed hash of the request, and the number of the result,
-but no values.
+A client that receives no response cannot know whether its request succeeded. If it repeats the request with the same
+key, it gets the first result. The table keeps a hash of the key, a keyed hash of the request, and the number of the
+result, but no values.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Once(NamedTuple):
 
     @property
     def content(self) -> str:
-        """A keyed hash of the request, to detect another request under the same key."""
+        """A keyed hash of the request, to detect a different request with the same key."""
         request = json.dumps(self.request, sort_keys=True, default=str).encode()
         return hmac.new(self.key.encode(), request, hashlib.sha256).hexdigest()
 
@@ -51,7 +51,7 @@ def earlier(connection: Connection, once: Once) -> int | None:
     if row is None:
         return None
     if not hmac.compare_digest(row.request, once.content):
-        raise ConflictError("this key was used for another request; pass a new key")
+        raise ConflictError("this key was used for a different request; pass a new key")
     return int(row.result)
 
 

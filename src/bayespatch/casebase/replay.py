@@ -49,9 +49,9 @@ class _Log:
 
     def __init__(self) -> None:
         self.batches: list[tuple[range, str]] = []  # cases that were added together, and their common seal
-        self.seals: dict[int, str] = {}  # last seal of single cases
+        self.seals: dict[int, str] = {}  # latest seal of individual cases
         self.entered: list[int] = []  # audit row of each batch
-        self.retained: dict[int, int] = {}  # audit row with which single cases became past cases
+        self.retained: dict[int, int] = {}  # audit row in which individual cases became past cases
         self.forgotten: dict[int, int] = {}  # audit row
         self.follow_up: dict[int, str] = {}  # audit row -> common seal of the recordings
         self.models: dict[int, str] = {}
@@ -135,7 +135,7 @@ def problems(connection: Connection) -> list[str]:
 
 
 def _consultations(connection: Connection, log: _Log) -> Iterator[str]:
-    """Consultations with another number of past cases than the log."""
+    """Consultations whose number of past cases differs from the log."""
     retained = dict(connection.execute(select(cases.c.id, cases.c.retained).where(cases.c.retained.is_not(None))).all())
     begun = np.sort(np.array(list(retained.values()), np.int64))
     ended = np.sort(np.array([at for case, at in log.forgotten.items() if case in retained], np.int64))
@@ -144,7 +144,7 @@ def _consultations(connection: Connection, log: _Log) -> Iterator[str]:
     for row in connection.execute(wanted.where(about["version"].is_not(None)).execution_options(yield_per=1000)):
         n = int(np.searchsorted(begun, row.id) - np.searchsorted(ended, row.id))
         if row.waiting is not None and row.voted + row.waiting != n:
-            yield f"consultation {row.id} knew {row.voted + row.waiting} past cases, but the log says {n}"
+            yield f"consultation {row.id} used {row.voted + row.waiting} past cases, but the log says {n}"
 
 
 def _cases(connection: Connection, log: _Log) -> Iterator[str]:
@@ -158,7 +158,7 @@ def _cases(connection: Connection, log: _Log) -> Iterator[str]:
             yield f"case {row.id} is {row.state}, but the log says otherwise"
         since = log.retained.get(row.id, entered.get(row.id) if row.state == PAST else row.retained)
         if row.retained != since:
-            yield f"case {row.id} is a past case since row {row.retained}, but the log says {since}"
+            yield f"case {row.id} has been a past case since row {row.retained}, but the log says {since}"
         expected = log.seals.get(row.id, row.entry)
         sealed_now = None if row.salt is None else seal(row.id, row.salt, row.values, row.outcome, row.patient)
         if row.state != WITHDRAWN and sealed_now != expected:
@@ -170,14 +170,14 @@ def _cases(connection: Connection, log: _Log) -> Iterator[str]:
         yield f"case {case} was added without a log entry"
     for batch, common in log.batches:
         if common_seal([entries.get(case) for case in batch]) != common:
-            yield f"of the cases {batch.start} to {batch.stop - 1} one was changed after it was added"
+            yield f"one of the cases {batch.start} to {batch.stop - 1} was changed after it was added"
 
 
 def _models(connection: Connection, log: _Log) -> Iterator[str]:
     stored = {row.version: row for row in connection.execute(select(models))}
     for version, row in sorted(stored.items()):
         if log.known_at.get(version, row.known_at) != row.known_at:
-            yield f"model version {version} has learned from other cases than the log says"
+            yield f"model version {version} learned from different cases than the log says"
         if row.state == REMOVED:
             continue
         if version not in log.models:

@@ -5,8 +5,8 @@ been in the training table, given these. Calibration and pool are learned from l
 training table and do not change until the next refit.
 
 The database shows which past cases voted at any time: those retained before it, minus those forgotten before it.
-Follow-up columns of these cases count from the next refit on.
-Nothing is stored beside the model, so that all processes, including one started after a crash, use the same cases.
+Follow-up columns of these cases are used from the next refit on.
+Nothing else is stored, so that all processes, including one started after a crash, use the same cases.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class State(NamedTuple):
     version: int
     sha256: str
     n_retained: int  # past cases retained since the model was fitted
-    last: int  # audit row of the newest of them
+    last: int  # audit row of the newest one
 
 
 def state_of(connection: Connection, model: ModelVersion) -> State:
@@ -150,11 +150,11 @@ def with_cases(
     Parameters
     ----------
     clf : PatchworkClassifier
-        Fitted; it is not changed.
+        The fitted classifier, which is not changed.
     rows : sequence of k dicts
         Values by feature.
     y : int array of shape (k,)
-        Their classes, as places in `classes_`.
+        Their classes, as indices into `classes_`.
     ids : sequence of k strings
     same : dict, optional
         Id of a new case -> id of another case of the same patient, earlier in the table.
@@ -185,7 +185,7 @@ def with_cases(
                 groups[place[name]] = groups[place[(same or {})[name]]]
     x, values = _as_past(table, encoded, old.schema)
     opinion = old.opinion
-    if opinion is not None:  # it was not fitted to the new cases, so that its predictions of them are out of fold
+    if opinion is not None:  # it was not fitted to the new cases, so its predictions for them are out of fold
         assert isinstance(old, FittedClasses)
         opinion_on_new = old.opinion_on(table, encoded.values)
         opinion = replace(opinion, loo=np.concatenate([opinion.loo, opinion_on_new]))

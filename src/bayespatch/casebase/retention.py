@@ -49,11 +49,11 @@ class Purged:
 def purge(
     database: Database, by: str, *, consultations_days: int | None, open_days: int | None, past_days: int | None
 ) -> Purged:
-    """Delete what is older than the retention periods, in one transaction with one row in the log."""
+    """Delete data older than the retention periods, in one transaction with one audit row."""
     periods = {"consultations": consultations_days, "open_cases": open_days, "past_cases": past_days}
     for name, days in periods.items():
         if days is not None and (isinstance(days, bool) or not isinstance(days, int) or not 1 <= days <= 100_000):
-            raise CaseBaseError(f"{name}={days!r} is not a number of days; pass 1 or more, or leave it out")
+            raise CaseBaseError(f"{name}={days!r} is not a valid number of days; pass 1 or more, or omit it")
     with database.writing(by) as transaction:
         expired = _expired(transaction)
         gone = {
@@ -93,7 +93,7 @@ def _consultations(transaction: Transaction, before: str) -> int:
 
 
 def _forgotten(transaction: Transaction, database: Database, state: str, days: int | None, name: str) -> list[int]:
-    """Forget cases in a state that were not used for this many days."""
+    """Forget the cases in this state that have not been used for this many days."""
     if days is None:
         return []
     seen = select(func.max(consultations.c.at)).where(consultations.c.case_id == cases.c.id).scalar_subquery()
@@ -110,7 +110,7 @@ def _forgotten(transaction: Transaction, database: Database, state: str, days: i
 
 
 def forget_again(database: Database, log: str | os.PathLike[str], by: str) -> list[int]:
-    """Forget in a restored base the cases that a later log shows as forgotten, and end access; returns the cases.
+    """In a restored case base, forget the cases that a later log shows as forgotten, and end access; returns them.
 
     The rows after the end of the backup must continue its chain of hashes, which shows that the log belongs to this
     base.
@@ -174,7 +174,7 @@ def check_continues(rows: Iterable[LogEntry], number: int, digest: str, key: byt
 
 
 def read_log(path: str | os.PathLike[str]) -> list[LogEntry]:
-    """Rows of an audit log: a row in JSON on each line, or what ``casebase log --json`` or the REST interface write."""
+    """Rows of an audit log: one JSON row per line, or the output of ``casebase log --json`` or the REST interface."""
     try:
         text = Path(path).read_text(encoding="utf-8")
         texts = [line for line in text.splitlines() if line.strip()] if _is_lines(text) else [text]

@@ -67,7 +67,7 @@ class Retrieve:
         target : str
             The column to predict. Its levels are the classes.
         by : str
-            The person who defines the cases; recorded in the audit log.
+            Name of the user, for the audit log.
 
         Examples
         --------
@@ -81,7 +81,9 @@ class Retrieve:
         given = _dictionary(dictionary)
         unsaid = [name for name in given.names if given[name].kind == "any" and not given[name].identifier]
         if unsaid:
-            raise CaseBaseError(f"data dictionary, column {unsaid[0]!r}: no kind; say number, text or boolean")
+            raise CaseBaseError(
+                f"data dictionary, column {unsaid[0]!r}: the kind is missing; set it to number, text or boolean"
+            )
         new = case_rows.read_definition(given, target)
         with self._database.writing(by) as transaction:
             if case_rows.stored_definition(transaction.connection) == new:
@@ -107,15 +109,15 @@ class Retrieve:
         """Add the cases of a table, all or none: past cases if the outcome is known, open ones if it is missing.
 
         The first import defines the features: the columns of the table, described by the dictionary or, if it lacks a
-        column, by their values. Later tables must have the same features. Columns that the dictionary calls
-        identifiers are left out.
+        column, by their values. Later tables must have the same features. Columns that the dictionary marks
+        as identifiers are left out.
 
         Parameters
         ----------
         table : data frame, or str
-            What `bayespatch.source.read` reads: a CSV, Parquet or Arrow file, or the URL of a database with a `query`.
+            A CSV, Parquet or Arrow file, or the URL of a database with a `query`, as in `bayespatch.source.read`.
         by : str
-            The person who does this; recorded in the audit log.
+            Name of the user, for the audit log.
         target : str, optional
             The column to predict; required for the first import.
         id_column : str, optional
@@ -130,9 +132,9 @@ class Retrieve:
         query, delimiter
             As in `bayespatch.source.read`.
         allow_repeats : bool
-            Whether rows may repeat cases exactly. By default they are refused with a ConflictError: a table that was
-            imported before, or, without `id_column`, more exact repeats than chance explains. Near repeats are
-            imported with a `RepeatedCasesWarning`.
+            Whether rows may repeat cases exactly. By default, a ConflictError rejects a table that was imported before
+            and, without `id_column`, more exact repeats than chance explains. Near repeats are imported with a
+            `RepeatedCasesWarning`.
 
         Returns
         -------
@@ -201,7 +203,7 @@ class Retrieve:
         return ids
 
     def case(self, case: int | str, *, by: str) -> Case:
-        """One case by its number, or by its external id if a string is given.
+        """One case, by its number or, as a string, its external id.
 
         Examples
         --------
@@ -250,7 +252,7 @@ class Retrieve:
             Operators are ``= != < <= > >=``; None stands for a missing value. Columns are the features, "outcome",
             "id", "external_id", "entered_at", "entered_by" and "outcome_at".
         by : str
-            The person who searches; recorded in the audit log.
+            Name of the user, for the audit log.
         state : {"open", "past", "withdrawn"}, optional
             Only cases in this state.
         order : str
@@ -258,7 +260,7 @@ class Retrieve:
         descending : bool
             Sort from the largest to the smallest.
         offset, limit : int
-            Which page.
+            Number of cases to skip, and maximum number of cases to return.
 
         Returns
         -------
@@ -303,13 +305,13 @@ class Retrieve:
         Parameters
         ----------
         by : str
-            The person who searches; recorded in the audit log.
+            Name of the user, for the audit log.
         waiting_for : {"decision", "outcome", "retention"}, optional
-            Only those.
+            Only cases waiting for this step.
         offset, limit : int
-            Which page.
+            Number of cases to skip, and maximum number of cases to return.
         risk_of : str, optional
-            A class: the highest probability of it comes first.
+            A class; cases are sorted by its probability, highest first.
 
         Examples
         --------
@@ -352,7 +354,7 @@ def _dictionary(given: DictionaryLike) -> Dictionary:
 def read_described(
     where: str, described: Dictionary, names: Sequence[str], query: str | None = None, delimiter: str | None = None
 ) -> DataFrame:
-    r"""A table from a file or a database, its columns read as described by the dictionary, `names` as text.
+    r"""Read a table from a file or a database, its columns as the dictionary describes them and `names` as text.
 
     Examples
     --------

@@ -64,7 +64,7 @@ class Reuse:
         values : dict
             A value for each feature, None if it is missing; labels may be used in place of values.
         by : str
-            The user; recorded in the audit log.
+            Name of the user, for the audit log.
         case : int or str, optional
             An existing open case, whose values are replaced by these. By default, a new case is created.
         external_id : str, optional
@@ -126,14 +126,14 @@ class Reuse:
     def score(
         self, admissions: Sequence[Admission], *, by: str, top: int = 5, level: float = 0.9, error: float = ERROR
     ) -> Scored:
-        """Consult about many open cases in one transaction, each only if its values or the model changed.
+        """Consult about many open cases in one transaction, each only if its values or the model have changed.
 
         Parameters
         ----------
         admissions : sequence of Admission
             A new case is added under its external id.
         by : str
-            The person or program that does this; recorded in the audit log.
+            Name of the user or program, for the audit log.
         top, level, error
             As in `consult`.
 
@@ -169,7 +169,7 @@ class Reuse:
                     return self._store(transaction, checked, kinds, shown, model.state.version)
             except _ModelChanged:
                 shown.clear()
-        raise UnavailableError("the active model changes faster than it can be asked; try again")
+        raise UnavailableError("the active model keeps changing; try again")
 
     def _store(
         self,
@@ -217,7 +217,7 @@ class Reuse:
         Returns
         -------
         version : int
-            Of the model.
+            Version of the model.
         explanation : dict
             `Explanation.to_dict()`.
 
@@ -259,20 +259,20 @@ class Reuse:
         change : sequence of str, optional
             Features that may change; by default all except those that the data dictionary marks as fixed.
         by : str
-            The user; recorded in the audit log.
+            Name of the user, for the audit log.
         patient : str, optional
             As in `consult`.
         to : optional
-            The class to reach; by default any other than the predicted one.
+            The class to reach; by default any class other than the predicted one.
         most : int
-            Maximum number of features that may change together.
+            Maximum number of features to change at once.
         top, level, error
             As in `consult`.
 
         Returns
         -------
         version : int
-            Of the model.
+            Version of the model.
         counterfactual : dict
             `Counterfactual.to_dict()`, with the changed values in stored form under "values".
 
@@ -356,7 +356,7 @@ class Reuse:
             transaction.record("read", report=version, shown=list(cases))
 
     def explain_past(self, case: int, *, by: str, error: float = ERROR) -> JSONObject | None:
-        """The active model's explanation of one of its past cases from all others, as if it were new.
+        """The active model's explanation of one of its past cases from all the others, as if it were new.
 
         Returns
         -------
@@ -386,7 +386,7 @@ class Reuse:
         return shown
 
     def neighbor_of(self, case: int, *, by: str, most: int = 10) -> list[tuple[int, float]]:
-        """The past cases with this past case as a neighbor in the active model, with the probability.
+        """Past cases that have this past case as a neighbor in the active model, with the probabilities.
 
         Examples
         --------

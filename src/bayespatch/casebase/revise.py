@@ -67,17 +67,17 @@ class Revise:
     def record_follow_up(self, case: int | str, values: Mapping[str, object], *, by: str) -> follow_up.Recording:
         """Record follow-up of a case; the values replace earlier ones.
 
-        The data dictionary names the columns (`role: follow-up` or `treatment`). They are never compared. They are
-        read by the next refit; explanations then summarize them over the past cases that vote.
+        The data dictionary names the columns (`role: follow-up` or `treatment`). They are never compared. The next
+        refit reads them; explanations then summarize them over the past cases that vote.
 
         Parameters
         ----------
         case : int or str
             Its number, or its external id.
         values : dict
-            By column; other columns keep their values. None means not known.
+            Values by column; other columns keep their values. None means not known.
         by : str
-            The person who does this; recorded in the audit log.
+            Name of the user, for the audit log.
 
         Examples
         --------

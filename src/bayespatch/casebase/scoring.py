@@ -1,8 +1,8 @@
 """Scoring many open cases at once, such as today's admissions, on a schedule.
 
 All consultations of one run are stored in one transaction, so the worklist shows all of them or none. A case is
-consulted about again only if its values or the active model changed since its last consultation; a run that is repeated
-stores nothing. Cases whose outcome is known are left alone.
+scored again only if its values or the active model have changed since its last consultation; repeating a run stores
+nothing. Cases with a known outcome are skipped.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Admission:
     Attributes
     ----------
     external_id : str
-        Names the admission in the system it comes from; the same one at every run.
+        Identifies the admission in its source system; the same in every run.
     values : dict
         A value for each feature, None if it is missing.
     patient : str, optional
@@ -50,7 +50,7 @@ class Scored:
     Attributes
     ----------
     version : int
-        The model.
+        Version of the model.
     new, updated : tuple of int
         Cases that were added, and cases whose values or model changed.
     unchanged : int
@@ -67,7 +67,7 @@ class Scored:
 
 
 class Due(NamedTuple):
-    """What one admission needs: "new", "updated", "unchanged" or "closed"; and its case."""
+    """The status of an admission ("new", "updated", "unchanged" or "closed"), and its case."""
 
     kind: str
     case_id: int | None
@@ -76,7 +76,7 @@ class Due(NamedTuple):
 def read_admissions(
     table: DataFrame, definition: Definition, id_column: str, group_column: str | None = None
 ) -> tuple[list[Admission], list[str]]:
-    """The admissions of a table, one for each row, and the messages about rows that are refused.
+    """The admissions of a table, one for each row, and messages about rejected rows.
 
     The table has the features and the column of ids; other columns are ignored.
 
@@ -101,7 +101,7 @@ def read_admissions(
         found = dict(zip(wanted, row, strict=True))
         name = check_external_id(found[id_column])
         if name is None:
-            raise CaseBaseError(f"row {number}, column {id_column!r}: has no identifier; add one")
+            raise CaseBaseError(f"row {number}, column {id_column!r}: the identifier is missing; add one")
         try:
             where = f"admission {name!r}: "
             values = {one: entry.check(found[one], where) for one, entry in definition.features.entries.items()}
@@ -131,7 +131,7 @@ def check_admissions(admissions: Sequence[Admission], definition: Definition) ->
 
 
 def due(connection: Connection, admissions: Sequence[Admission], version: int) -> dict[str, Due]:
-    """What each admission needs, by its external id."""
+    """The status of each admission, by its external id."""
     stored: dict[str, Row] = {}
     last = select(func.max(consultations.c.id)).group_by(consultations.c.case_id)
     source = cases.outerjoin(
@@ -155,10 +155,10 @@ def _due(admission: Admission, row: Row | None, version: int) -> Due:
         return Due("closed", row.id)
     if admission.patient != row.patient:
         raise CaseBaseError(
-            f"admission {admission.external_id!r} is case {row.id} of another patient; give every admission its own id"
+            f"admission {admission.external_id!r} is case {row.id} of another patient; use one id per admission"
         )
     equal = row.seen is not None and _text(row.seen) == _text(admission.values)
-    # After a decision, a new model alone is no reason to ask for another one.
+    # Once a decision was made, a new model alone does not require another decision.
     return Due("unchanged" if equal and (row.version == version or row.decided is not None) else "updated", row.id)
 
 

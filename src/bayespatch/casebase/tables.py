@@ -1,8 +1,8 @@
 """The tables of a case base. The migrations create them; a test compares the two.
 
-Times are stored as ISO 8601 strings in UTC, which compare and hash alike on every database. Ids are assigned under the
-write lock and never reused: a forgotten case keeps its id, and the id of a consultation is the number of its audit
-row.
+Times are stored as ISO 8601 strings in UTC, which compare and hash the same way on every database. Ids are assigned
+under the write lock and never reused: a forgotten case keeps its id, and the id of a consultation is the number of its
+audit row.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from sqlalchemy import (
     text,
 )
 
-VERSION = "0001"  # of the newest migration
+VERSION = "0001"  # version of the newest migration
 
 metadata = MetaData()
 
-# SQLite's own row number only where the type is INTEGER.
+# SQLite uses its own row number only for the type INTEGER.
 Id = BigInteger().with_variant(Integer(), "sqlite")
 
 
@@ -80,9 +80,9 @@ cases = Table(
     Column("outcome_by", Text),
     Column("entered_at", Text, nullable=False),
     Column("entered_by", Text, nullable=False),
-    Column("salt", Text),  # of its seals in the log; deleted with the values
-    Column("entry", Text),  # its seal when it was added
-    Column("patient", Text, index=True),  # cases with the same one are visits of one patient
+    Column("salt", Text),  # salt of its seals in the log; deleted with the values
+    Column("entry", Text),  # its seal from when it was added
+    Column("patient", Text, index=True),  # cases with the same value are visits of one patient
     Column("retained", Id, index=True),  # number of the audit row with which it became a past case
 )
 
@@ -173,7 +173,7 @@ users = Table(
     Column("totp_step", Id),  # time step of the last code used
 )
 
-# Each replaces the second factor once.
+# Recovery codes, each of which replaces the second factor once.
 recovery_codes = Table(
     "recovery_codes",
     metadata,
@@ -186,7 +186,7 @@ tokens = Table(
     metadata,
     Column("hash", Text, primary_key=True),
     Column("user", Text, ForeignKey("users.name"), nullable=False),
-    Column("label", Text, nullable=False),  # what it is for
+    Column("label", Text, nullable=False),  # its purpose
     Column("scope", Text, nullable=False),  # a role: its maximum rights
     Column("made_at", Text, nullable=False),
     Column("expires_at", Text, nullable=False),

@@ -18,12 +18,12 @@ from bayespatch.estimator import PatchworkClassifier
 
 
 def patient_of(connection: Connection, case: int | str | None, patient: str | None) -> str | None:
-    """The patient of a consultation: the existing case's patient, or the given one."""
+    """The patient of a consultation: that of the existing case, or the one passed."""
     if case is None:
         return patient
     own: str | None = find_live(connection, case).patient
     if patient is not None and own != patient:
-        raise ConflictError(f"case {case} belongs to another patient than {patient!r}; leave one of the two out")
+        raise ConflictError(f"case {case} belongs to a different patient than {patient!r}; omit one of the two")
     return own
 
 

@@ -34,7 +34,7 @@ def without_case(
     Parameters
     ----------
     clf : PatchworkClassifier
-        Fitted; it is not changed.
+        The fitted classifier, which is not changed.
     row : int
         Row of the training table.
     levels : dict, optional
@@ -115,7 +115,7 @@ def _opinion_without(
 ) -> ClassOpinion:
     """The second opinion without the case's leave-one-out row and without marks at its values."""
     opinion = replace(opinion, loo=np.delete(opinion.loo, row, axis=0))
-    if not isinstance(opinion, AdditiveScore):  # a custom one has only coefficients
+    if not isinstance(opinion, AdditiveScore):  # a user's own second opinion has only coefficients
         return opinion
     terms = [
         _term_without(term, float(own[j]), rest[:, j], schema.columns[j]) for j, term in enumerate(opinion.design.terms)

@@ -18,7 +18,7 @@ def main() -> None:
     """The program ``bayespatch``."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a letter that a terminal does not have is no error
+            stream.reconfigure(errors="backslashreplace")  # a terminal may not be able to encode every character
     try:
         from bayespatch.cli.commands import app
     except ImportError as error:

@@ -22,20 +22,20 @@ except ImportError as error:
     raise ImportError('the command line needs typer and rich: pip install "bayespatch[cli]"') from error
 
 _EXAMPLES = "\n\nExamples\n--------\n"
-# Errors of what was given, shown as one sentence
+# Errors in the input, shown as one sentence without a traceback
 _FAILURES = (ValueError, ImportError, OSError, MemoryError, FloatingPointError, RecursionError)
 _INTERRUPTED, _TERMINATED = 130, 143
 
 
 @dataclass
 class _GlobalOptions:
-    """What was asked for before the name of the command."""
+    """Options given before the name of the command."""
 
     traceback: bool = False
 
 
 class Group(NamedTuple):
-    """Commands of two words, such as ``casebase import``."""
+    """A group of subcommands, such as ``casebase import``."""
 
     about: str
     commands: Sequence[Callable[..., object]]
@@ -44,13 +44,13 @@ class Group(NamedTuple):
 def new_app(
     commands: Sequence[Callable[..., object]], about: str, version: str, groups: Mapping[str, Group] | None = None
 ) -> typer.Typer:
-    """The program with its commands, in order. The examples of a docstring are shown after the options."""
+    """The Typer application with its commands, in this order. Help shows a docstring's examples after the options."""
     options = _GlobalOptions()
     app = typer.Typer(
         name="bayespatch",
         help=about,
         no_args_is_help=True,
-        pretty_exceptions_enable=False,  # it would show the values of variables, and these are patients
+        pretty_exceptions_enable=False,  # they would print local variables, which contain patient data
         context_settings={"help_option_names": ["-h", "--help"]},
     )
 
@@ -93,7 +93,7 @@ def help_of(command: Callable[..., object]) -> tuple[str, list[str]]:
 
 
 def _plainly(command: Callable[..., object], options: _GlobalOptions) -> Callable[..., object]:
-    """The command, whose failures are one sentence and a code."""
+    """Wrap a command so that it reports a failure as one sentence and an exit code."""
 
     @wraps(command)
     def run(*args: object, **kwargs: object) -> None:
@@ -107,7 +107,7 @@ def _plainly(command: Callable[..., object], options: _GlobalOptions) -> Callabl
             except KeyboardInterrupt:
                 say("bayespatch: interrupted; no incomplete file was left behind")
                 raise typer.Exit(code[-1]) from None
-            except BrokenPipeError:  # whoever read has read enough
+            except BrokenPipeError:  # the reader closed the pipe early
                 _close_stdout()
                 raise typer.Exit(1) from None
             except _FAILURES as error:
@@ -124,7 +124,7 @@ def _plainly(command: Callable[..., object], options: _GlobalOptions) -> Callabl
 
 
 def _sentence(error: BaseException) -> str:
-    """The error in one line; some of Python's errors have no message."""
+    """The error in one line, with a substitute message if Python provides none."""
     text = " ".join(str(error).split())
     if isinstance(error, MemoryError):
         return text or "out of memory; pass fewer cases, parents or draws, or run it on a larger machine"
@@ -134,7 +134,7 @@ def _sentence(error: BaseException) -> str:
 
 
 def _close_stdout() -> None:
-    """Discard the buffer, which Python would otherwise try to write at exit, with an error."""
+    """Discard the output buffer; otherwise Python would fail to flush it at exit."""
     with suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
@@ -143,14 +143,14 @@ def _close_stdout() -> None:
 
 @contextmanager
 def _terminable() -> Iterator[list[int]]:
-    """Let SIGTERM end a command like Ctrl-C, with a last checkpoint if there is one; yields the exit code."""
+    """Handle SIGTERM like Ctrl-C, with a last checkpoint if one was requested; yields the exit code."""
     code = [_INTERRUPTED]
 
     def stop(*_: object) -> None:
         code.append(_TERMINATED)
         raise KeyboardInterrupt
 
-    if threading.current_thread() is not threading.main_thread():  # others get no signals
+    if threading.current_thread() is not threading.main_thread():  # only the main thread receives signals
         yield code
         return
     before = signal.signal(signal.SIGTERM, stop)
@@ -162,7 +162,7 @@ def _terminable() -> Iterator[list[int]]:
 
 @contextmanager
 def _notes() -> Iterator[None]:
-    """Warnings as lines on stderr, each once."""
+    """Print each warning once, as a line on stderr."""
     shown = set()
 
     def note(message: Warning | str, *_: object, **__: object) -> None:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Answer(Protocol):
-    """The answer about a case."""
+    """The result of a command for one case."""
 
     def to_dict(self) -> JSONObject:
         """Plain data."""
@@ -50,7 +50,7 @@ class Case(NamedTuple):
     Attributes
     ----------
     model : estimator
-        That was loaded.
+        The loaded model.
     row : table with one row, or dict
         The case itself.
     past_row : int or None
@@ -78,7 +78,7 @@ def find_case(
     if sum(one is not None for one in (row, identifier, json_row)) != 1:
         raise usage_error("select the case with one of --row, --id and --json-row")
     loaded = load_model(model, cases)
-    known = loaded.fitted_
+    fitted = loaded.fitted_
     if hide_ids:
         loaded.fitted_ = replace(loaded.fitted_, ids=None)
     if json_row is not None:
@@ -87,8 +87,8 @@ def find_case(
         X = read_cases(loaded, data, query, delimiter, id_column)
         place = _place(X, row, identifier, id_column)
         return Case(loaded, (X.reset_index(drop=True) if hide_ids else X).iloc[[place]], None)
-    place = _past_row(known, row, identifier)
-    columns, past = loaded.schema_.columns, known.past_cases(np.array([place]))
+    place = _past_row(fitted, row, identifier)
+    columns, past = loaded.schema_.columns, fitted.past_cases(np.array([place]))
     values = {column.name: column.raw_value(float(v)) for column, v in zip(columns, past.values[0], strict=True)}
     return Case(loaded, values, place)
 
@@ -112,8 +112,8 @@ def decision_of(model: Estimator, threshold: str | None, cost: str | None) -> De
         if threshold or cost:
             raise ValueError("--threshold and --cost apply to classes, but this model predicts a number; remove them")
         return None
-    asked = read_decision(threshold, cost, model.class_names_, model.classes_.tolist())
-    return model.fitted_.decision if asked is None else asked
+    requested = read_decision(threshold, cost, model.class_names_, model.classes_.tolist())
+    return model.fitted_.decision if requested is None else requested
 
 
 def load_model(path: Path, cases: Path | None) -> Estimator:
@@ -130,7 +130,7 @@ def load_model(path: Path, cases: Path | None) -> Estimator:
 
 
 def answer(found: Answer, json: bool, out: Path | None) -> None:
-    """Write the answer about a case to a file or to stdout: as JSON, or as text that fits the terminal."""
+    """Write the result for a case to a file or to stdout, as JSON or as text that fits the terminal."""
     write(as_json(found.to_dict()) if json else visible(found.to_text(width())), out)
     if out is not None:
         say(f"wrote the answer to {out}")

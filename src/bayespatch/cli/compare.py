@@ -43,7 +43,7 @@ def compare(
 
     options, given = read_options(), settings()
     if options.event is not None:
-        raise usage_error("--time is for fit; compare classes or numbers with --target")
+        raise usage_error("compare does not support --time; pass a class or a number to predict with --target")
     learned = read_training(options)
     table, coded = learned.table, learned.categorical
     at = None
@@ -53,49 +53,49 @@ def compare(
         few = [f"{label} ({n})" for label, n in counts.items() if n < folds]
         if few:
             say(
-                f"note: fewer cases than the {folds} folds: {', '.join(few[:6])}{' and more' if len(few) > 6 else ''}; "
-                f"in some folds no method has such a class in its training data"
+                f"note: classes with fewer cases than the {folds} folds: {', '.join(few[:6])}"
+                f"{' and more' if len(few) > 6 else ''}; the training data of some folds lack them"
             )
     with counting("patchwork") as tell:
         estimator = new_estimator(options.is_number, coded, **given)
         how: Parameters = {"regression": options.is_number, "folds": folds, "seed": given["random_state"]}
         how |= {"groups": table.groups, "threshold": at, "tell": tell}
-        found = cross_validate(learned.features, table.y, estimator, **how)
-    methods = [{"method": one.method, "scores": one.summary(), "seconds": one.seconds} for one in found]
+        standings = cross_validate(learned.features, table.y, estimator, **how)
+    methods = [{"method": one.method, "scores": one.summary(), "seconds": one.seconds} for one in standings]
     shown = {"target": options.outcome, "folds": folds, "group": options.group, "methods": methods}
-    show(shown, json, _standings(found, folds, at, table.y.nunique()))
+    show(shown, json, _standings(standings, folds, at, table.y.nunique()))
 
 
 def _threshold(y: Series, threshold: str | None, cost: str | None) -> float | None:
-    """The probability from which the rarer of two classes, or each of more, is called; None: its share of the cases."""
+    """The probability at which the rarer of two classes, or each of several, is flagged; None: its share of cases."""
     if not threshold and not cost:
         threshold, cost = y.attrs.get("threshold"), y.attrs.get("cost")
     for text in (threshold, cost):
         if text and "=" in text:
-            raise ValueError(f"compare flags the rarer class; remove {text.rpartition('=')[0]!r} out of {text!r}")
+            raise ValueError(f"compare flags the rarer class; remove {text.rpartition('=')[0]!r} from {text!r}")
     decision = read_decision(threshold, cost, ("", "the class"))
     return None if decision is None else decision.threshold
 
 
-def _standings(found: list[Standing], folds: int, threshold: float | None, n_classes: int) -> str:
-    """A table with the best of each measure marked."""
+def _standings(standings: list[Standing], folds: int, threshold: float | None, n_classes: int) -> str:
+    """A table of the results, with the best value of each measure marked."""
     from bayespatch.compare import MORE_IS_BETTER
 
-    measures = list(found[0].scores)
-    best = {m: (max if MORE_IS_BETTER[m] else min)(one.mean(m) for one in found) for m in measures}
+    measures = list(standings[0].scores)
+    best = {m: (max if MORE_IS_BETTER[m] else min)(one.mean(m) for one in standings) for m in measures}
     rows = []
-    for one in found:
+    for one in standings:
         cells = [f"{one.mean(m):.3f}±{one.deviation(m):.3f}{'*' if one.mean(m) == best[m] else ' '}" for m in measures]
         rows.append([one.method, *cells, "" if one.seconds is None else f"{one.seconds:.1f}"])
-    directions = ", ".join(f"{m} ({'more' if MORE_IS_BETTER[m] else 'less'} is better)" for m in measures)
+    directions = ", ".join(f"{m} ({'higher' if MORE_IS_BETTER[m] else 'lower'} is better)" for m in measures)
     shown = (
-        f"{table_text(['method', *measures, 'seconds'], rows)}\n\nMean ± sd of {folds} folds; * the best: {directions}"
+        f"{table_text(['method', *measures, 'seconds'], rows)}\n\nMean ± SD over {folds} folds; *: best. {directions}"
     )
     shown += "\nAll methods except the patchwork are tuned within each fold."
     if "net benefit" in measures:
         called = "the rarer class" if n_classes == 2 else "each class (means over the classes)"
         at = "its share of the cases" if threshold is None else f"{threshold:g}"
-        shown += f" Average precision and net benefit are of {called}, flagged at a probability of {at}."
-    if any(one.seconds is None for one in found):
+        shown += f" Average precision and net benefit are for {called}, flagged at a probability of at least {at}."
+    if any(one.seconds is None for one in standings):
         shown += " Precedents and second opinion come from one fit, so they are not timed separately."
     return shown

@@ -34,5 +34,5 @@ def counterfactual(
     case = find()
     check_no_times(case.model, "counterfactual")
     with working("Trying changes"):
-        found = case.model.counterfactual(case.row, change, to=to, most=most, top=top, level=level)
-    answer(found, json, out)
+        result = case.model.counterfactual(case.row, change, to=to, most=most, top=top, level=level)
+    answer(result, json, out)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bayespatch.encode.table import DataFrame, Series, Value
 
 _BARS = " ▁▂▃▄▅▆▇█"
-_MOST_LEVELS = 12  # of a column that are shown and written down
+_MOST_LEVELS = 12  # levels of a column that are shown and written to the draft
 _N_BINS = 12
 
 
@@ -40,7 +40,7 @@ def describe(
 ) -> None:
     """Show the columns of a table: kinds, missing values, levels, distributions, and problems.
 
-    With --dictionary, a draft of the data dictionary is written. Complete it and pass it to fit.
+    With --dictionary, also write a draft of the data dictionary. Complete it and pass it to fit.
 
     Examples
     --------
@@ -59,24 +59,24 @@ def describe(
     names = [str(name) for name in frame.columns]
     columns = [_column(frame[name]) for name in names]
     remarks = [str(note.message) for note in notes] + _remarks(frame, target, columns)
-    found = {"rows": len(frame), "columns": columns, "target": target, "remarks": remarks}
+    summary = {"rows": len(frame), "columns": columns, "target": target, "remarks": remarks}
     if dictionary is not None:
         write(_draft(frame, columns).to_csv(), dictionary)
         say(f"wrote a draft of the data dictionary to {dictionary}; add labels and units, then pass it to fit")
-    show(found, json, _text(found))
+    show(summary, json, _text(summary))
 
 
 def _column(column: Series) -> JSONObject:
     """One column as plain data."""
-    known = column.dropna()
+    values = column.dropna()
     about: JSONObject = {
         "name": str(column.name),
         "kind": _kind(column),
         "missing": int(column.isna().sum()),
-        "distinct": int(known.nunique()),
+        "distinct": int(values.nunique()),
     }
     if about["kind"] == "number":
-        numbers = known.to_numpy(dtype=np.float64)
+        numbers = values.to_numpy(dtype=np.float64)
         counts, _ = np.histogram(numbers, bins=_N_BINS)
         about |= {
             "smallest": float(numbers.min()),
@@ -90,16 +90,16 @@ def _column(column: Series) -> JSONObject:
             about |= {"smallest": str(times.min().date()), "largest": str(times.max().date())}
     if about["kind"] in ("text", "boolean") or about["distinct"] <= _MOST_LEVELS:
         counted = (
-            known.astype(str).value_counts(sort=True).head(_MOST_LEVELS)
+            values.astype(str).value_counts(sort=True).head(_MOST_LEVELS)
             if about["kind"] != "number"
-            else (known.value_counts().sort_index())
+            else (values.value_counts().sort_index())
         )
         about["levels"] = {plain_text(value): int(n) for value, n in counted.items()}
     return about
 
 
 def dates_of_or_none(column: Series) -> Series | None:
-    """The times of a column of dates, if readable."""
+    """A column of dates as timestamps; None if they cannot be parsed."""
     try:
         return dates_of(column)
     except ValueError:
@@ -118,12 +118,12 @@ def _kind(column: Series) -> str:
 
 
 def _remarks(frame: DataFrame, target: str | None, columns: list[JSONObject]) -> list[str]:
-    """What a person would want to know before fitting."""
+    """Problems to check before fitting."""
     remarks = []
     for column in columns:
         if column["kind"] == "date":
             name = column["name"]
-            remarks.append(f"{name!r} holds dates: fit needs --age {name!r}, --days {name!r} or --drop {name!r}")
+            remarks.append(f"{name!r} contains dates: fit needs --age {name!r}, --days {name!r} or --drop {name!r}")
     y = frame[target] if target is not None else None
     plain = [
         column["name"] for column in columns if column["kind"] not in ("date", "empty") and column["name"] != target
@@ -131,42 +131,42 @@ def _remarks(frame: DataFrame, target: str | None, columns: list[JSONObject]) ->
     if y is not None:
         n_unknown = int(y.isna().sum())
         remarks += [f"{n_unknown} rows have no {target!r} and would be dropped"] if n_unknown else []
-        known = y.notna()
-        found: Found | None = notice(frame.loc[known, plain], y[known])
+        has_outcome = y.notna()
+        findings: Found | None = notice(frame.loc[has_outcome, plain], y[has_outcome])
         rare = y.value_counts()
         few = [f"{plain_text(value)} ({n})" for value, n in rare.items() if n < 3]
-        if few and len(rare) <= 100 and 2 * len(rare) <= int(known.sum()):
+        if few and len(rare) <= 100 and 2 * len(rare) <= int(has_outcome.sum()):
             remarks.append(f"classes with one or two cases: {', '.join(few[:8])}{' and more' if len(few) > 8 else ''}")
     else:
-        found = notice(frame[plain]) if plain else None
-    if found is not None:
+        findings = notice(frame[plain]) if plain else None
+    if findings is not None:
         remarks += [
             f"{name!r} looks like an identifier ({why}): fit asks for --id, --drop or --keep"
-            for name, why in found.identifiers.items()
+            for name, why in findings.identifiers.items()
         ]
         remarks += [
             f"{name!r} identifies patients, and {n} rows share a value with another row: pass --group {name!r}"
-            for name, n in found.repeated.items()
+            for name, n in findings.repeated.items()
         ]
-        rows = repeated_rows(frame[[name for name in plain if name not in found.identifiers]])
+        rows = repeated_rows(frame[[name for name in plain if name not in findings.identifiers]])
         if rows:
             remarks.append(
                 f"{duplicates_text(rows, len(frame))}: remove repeats, or name the column of patients with --group"
             )
-        remarks += [f"values are nearly all different in {name!r}" for name in found.unique]
-        remarks += [f"{name!r} is {value} in every row" for name, value in found.constant.items()]
-        remarks += [f"{name!r} duplicates {other!r}" for name, other in found.copies.items()]
+        remarks += [f"nearly all values of {name!r} are different" for name in findings.unique]
+        remarks += [f"{name!r} is {value} in every row" for name, value in findings.constant.items()]
+        remarks += [f"{name!r} duplicates {other!r}" for name, other in findings.copies.items()]
         remarks += [
             f"{name!r} on its own predicts {target!r} for {100 * share:.4g}% of the cases: is it known only after the "
             f"outcome?"
-            for name, share in found.leaks.items()
+            for name, share in findings.leaks.items()
         ]
     remarks += [f"{column['name']!r} is empty" for column in columns if column["kind"] == "empty"]
     return remarks
 
 
 def _draft(frame: DataFrame, columns: list[JSONObject]) -> Dictionary:
-    """A dictionary to be filled in: kinds, levels, the range of the numbers as their usual range, identifiers."""
+    """A draft dictionary: kinds, levels, identifiers, and the observed range of numbers as their usual range."""
     plain = [column["name"] for column in columns if column["kind"] not in ("date", "empty")]
     identifiers = notice(frame[plain]).identifiers if plain else {}
     entries = {}
@@ -185,7 +185,7 @@ def _draft(frame: DataFrame, columns: list[JSONObject]) -> Dictionary:
         if kind == "number" and not levels and name not in identifiers:
             usual = (_rounded(column["smallest"], ROUND_FLOOR), _rounded(column["largest"], ROUND_CEILING))
         if any(mark in value for value, _ in levels if isinstance(value, str) for mark in ";="):
-            levels = ()  # a CSV file could not say them
+            levels = ()  # a CSV file cannot store them
         entries[name] = Entry(
             name,
             kind=kind,
@@ -197,7 +197,7 @@ def _draft(frame: DataFrame, columns: list[JSONObject]) -> Dictionary:
 
 
 def _rounded(number: float, how: str) -> float:
-    """To four digits, up or down."""
+    """Round to four digits, up or down."""
     exact = Decimal(repr(number))
     return float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 3), rounding=how)) if exact else 0.0
 
@@ -211,12 +211,12 @@ def _text(found: JSONObject) -> str:
     text = table_text(["column", "kind", "missing", "distinct", "picture", "values"], rows)
     lines = [f"{found['rows']} rows, {len(found['columns'])} columns", "", text]
     if found["remarks"]:
-        lines += ["", "Worth a look:", *(f"  {remark}" for remark in found["remarks"])]
+        lines += ["", "Check before fitting:", *(f"  {remark}" for remark in found["remarks"])]
     return "\n".join(lines)
 
 
 def _picture(column: JSONObject) -> str:
-    """A few bars: the histogram of numbers, the shares of levels."""
+    """A small bar chart: the histogram of numbers, or the shares of levels."""
     counts = column.get("histogram") if "levels" not in column else list(column["levels"].values())
     if not counts or max(counts) == 0:
         return ""

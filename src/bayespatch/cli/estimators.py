@@ -52,7 +52,7 @@ def estimator_settings(
     seed: Seed = 0,
     jobs: Jobs = None,
 ) -> JSONObject:
-    """The options, under the names of the estimators' parameters."""
+    """The options, renamed to the estimators' parameters."""
     return {
         "categorical": tuple(categorical or ()),
         "missing": missing,
@@ -114,8 +114,10 @@ def fitted(
 
     given = {name: part for name, part in {"groups": groups, "follow_up": follow_up}.items() if part is not None}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", MixingWarning)  # said below in fewer words
-        warnings.filterwarnings("ignore", "interrupted: ")  # of draws that are kept: not here
+        warnings.simplefilter("ignore", MixingWarning)  # reported below in fewer words
+        warnings.filterwarnings(
+            "ignore", "interrupted: "
+        )  # it says that the draws were kept, but a command discards them
         estimator.set_params(progress=True).fit(X, y, **given)
     if estimator.posterior_.interrupted:
         raise KeyboardInterrupt

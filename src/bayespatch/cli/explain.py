@@ -54,7 +54,7 @@ def explain(
     if isinstance(loaded, PatchworkSurvival):
         write(_survival(loaded, case, chosen, change, top, level), out)
         if out is not None:
-            show({"explanation": str(out)}, json, f"the explanation is in {out}")
+            show({"explanation": str(out)}, json, f"wrote the explanation to {out}")
         return
     if case.past_row is not None:
         why = loaded.explain_past(case.past_row, known=False, top=top, level=level)
@@ -69,11 +69,11 @@ def explain(
 def _survival(
     model: PatchworkSurvival, case: Case, form: Format, change: Sequence[str] | None, top: int, level: float
 ) -> str:
-    """The answer of a survival model in one of its forms."""
+    """The explanation of a survival model in one of its formats."""
     if change or form in ("png", "pdf"):
         raise usage_error("explanations of survival models are .txt, .json or .html, without --change")
     if case.past_row is not None:
-        raise usage_error("a survival model explains new cases: pass DATA or --json-row")
+        raise usage_error("survival models can explain only new cases; pass DATA or --json-row")
     why = model.explain(case.row, top, level=level)
     if form == "html":
         from bayespatch.report.pages import survival_page
@@ -93,12 +93,12 @@ def _format(form: Format | None, out: Path | None, json: bool) -> Format:
         raise usage_error(f"--format {form} cannot be written to {str(out)!r}; use the extension .{form}")
     chosen = form or by_name or ("json" if json else "text")
     if chosen in ("png", "pdf") and out is None:
-        raise usage_error(f"a picture needs a file name: --out case.{chosen}")
+        raise usage_error(f"an image needs a file name: --out case.{chosen}")
     return chosen
 
 
 def _rendered(why: Explanation, form: Format, counterfactual: JSONObject | None = None) -> str | bytes:
-    """An explanation in one of its forms."""
+    """An explanation in the requested format."""
     if form == "text":
         return visible(why.to_text(width()))
     if form == "json":

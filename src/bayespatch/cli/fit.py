@@ -41,8 +41,8 @@ def fit(
     Blank, NA, N/A, NaN, null and ? are missing values. The model file contains the past cases, with their identifiers
     unless you pass --hide-ids. Protect it like the table, or write the cases to a separate file with --cases.
 
-    DATA may be a table in many Parquet files: pass a folder, or a pattern in quotes. The files are read one after the
-    other, or by the workers at --scheduler. With more than 100,000 rows, the rows are stored in a folder next to the
+    DATA may be a table in many Parquet files: pass a folder, or a pattern in quotes. The files are read one at a time,
+    or by the workers at --scheduler. With more than 100,000 rows, the rows are stored in a folder next to the
     model, and all of them vote.
 
     Examples
@@ -89,11 +89,11 @@ def fit(
     found = _findings(estimator, table, out)
     if sample is not None:
         found |= {"files": len(files or ()), "rows": sample.summary.n_rows}
-    show(found, json, facts_text({name.replace("_", " "): _said(value) for name, value in found.items()}))
+    show(found, json, facts_text({name.replace("_", " "): _fact_text(value) for name, value in found.items()}))
 
 
 def _findings(estimator: Estimator, table: Training, out: Path) -> JSONObject:
-    """What a fit has to say in a few lines."""
+    """The summary of a fit."""
     from bayespatch.estimator import PatchworkClassifier
 
     called = [column.called for column in estimator.schema_.columns]
@@ -127,10 +127,10 @@ def _rare(estimator: Estimator) -> list[str]:
     ]
 
 
-def _said(value: object) -> str:
-    """A finding in words."""
+def _fact_text(value: object) -> str:
+    """A value of the summary as text."""
     if value is None:
-        return "none: the outcome is a number or a time"
+        return "none (the outcome is a number or a time)"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return (", ".join(value) or "none") if isinstance(value, list) else str(value)

@@ -25,7 +25,7 @@ def info(model: ModelFile, json: Json = False) -> None:
 
 
 def _facts(manifest: JSONObject) -> dict[str, str]:
-    """A manifest in a few lines."""
+    """A short summary of a manifest."""
     held = {part["name"] for part in manifest["parts"]}
     if manifest["holds"] != "model":
         return {"holds": manifest["holds"], "written by": f"bayespatch {manifest['package']}"}
@@ -36,7 +36,7 @@ def _facts(manifest: JSONObject) -> dict[str, str]:
     return {
         "model": f"{manifest['estimator']}, model {manifest['model']['kind']}",
         "written by": f"bayespatch {manifest['package']}, format {manifest['format']}",
-        "past cases": f"{sizes['n']}, {sizes['S']} of them vote" + ("" if "cases" in held else "; in another file"),
+        "past cases": f"{sizes['n']}, {sizes['S']} of them vote" + ("" if "cases" in held else "; in a separate file"),
         "outcome": f"{manifest['target'] or 'not named'}: {outcome}",
         "features": ", ".join(column["name"] for column in columns),
         "kinds": ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
@@ -47,7 +47,7 @@ def _facts(manifest: JSONObject) -> dict[str, str]:
 
 
 def _mixed(found: JSONObject) -> str:
-    """Whether the chains have, as far as a manifest says."""
+    """Whether the chains have mixed, according to the manifest."""
     rhat, ess = found["max_rhat"], found["min_ess"]
     if found["converged"]:
         return "yes"

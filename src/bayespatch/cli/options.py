@@ -166,7 +166,7 @@ Cases = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="The file with the past cases, if separate from the model.", show_default=False),
 ]
-Level = Annotated[float, typer.Option(help="Probability of the intervals, between 0 and 1.")]
+Level = Annotated[float, typer.Option(help="Level of the intervals, between 0 and 1.")]
 Top = Annotated[int, typer.Option(help="Number of neighbors to show.", min=1)]
 Force = Annotated[bool, _output("--force", help="Replace existing files.")]
 Json = Annotated[bool, _output("--json", help="Print one JSON document for programs.")]
@@ -198,7 +198,8 @@ HideIds = Annotated[bool, _output("--hide-ids", help="Identify cases by row numb
 Raw = Annotated[bool, _output("--raw", help="Do not escape texts in CSV that a spreadsheet would run as formulas.")]
 Votes = Annotated[bool, typer.Option("--votes", help="Add the neighbors' votes, before calibration.")]
 Row = Annotated[
-    int | None, typer.Option(min=0, help="The row of the case, from 0: in DATA, or among the past cases without DATA.")
+    int | None,
+    typer.Option(min=0, help="The row of the case, counting from 0, in DATA; without DATA, among the past cases."),
 ]
 Identifier = Annotated[
     str | None,
@@ -230,7 +231,7 @@ Change = Annotated[
     list[str] | None,
     typer.Option(metavar="FEATURE", help="A feature that may change; may be repeated. By default all."),
 ]
-MostChanges = Annotated[int, typer.Option("--most", help="Maximum number of features that may change together.", min=1)]
+MostChanges = Annotated[int, typer.Option("--most", help="Maximum number of features to change at once.", min=1)]
 Wanted = Annotated[str | None, typer.Option("--to", metavar="CLASS", help="The class to reach; by default any other.")]
 MaybeTarget = Annotated[
     str | None, typer.Option("--target", help="The column to predict, if already known.", show_default=False)
@@ -240,7 +241,7 @@ DraftOut = Annotated[
     typer.Option(
         "--dictionary",
         metavar="FILE",
-        help="Where to write a draft of the data dictionary (CSV). Add labels and units, then pass it to fit.",
+        help="The file for a draft of the data dictionary (CSV). Add labels and units, then pass it to fit.",
         show_default=False,
     ),
 ]
@@ -257,7 +258,7 @@ Threshold = Annotated[
     typer.Option(
         "--threshold",
         metavar="[CLASS=]P",
-        help="The probability from which a case is flagged, such as 0.2; for one class: sick=0.2.",
+        help="Flag cases with at least this probability, such as 0.2; for a specific class: sick=0.2.",
         show_default=False,
     ),
 ]

@@ -1,4 +1,4 @@
-"""Predictions, or a worklist, for a table in many Parquet files: Parquet files in one folder."""
+"""Predictions or a worklist for a table in many Parquet files, written as Parquet files in one folder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _PART = re.compile(r"part-\d{5,}\.parquet")
 
 
 class _Request(NamedTuple):
-    """What is wanted of every case."""
+    """What to compute for each case."""
 
     id_column: str | None
     hide_ids: bool
@@ -35,18 +35,18 @@ class _Request(NamedTuple):
 class _Done(NamedTuple):
     """The result of one part."""
 
-    path: str  # of its predictions
+    path: str  # file with its predictions
     n_bytes: int
     n_cases: int
     n_refused: int
-    n_unseen: dict[str, int]  # by column
+    n_unseen: dict[str, int]  # number of cases, by column
     n_outside: dict[str, int]
 
 
 def check_new_folder(force: bool, path: Path | None) -> Path:
     """Check that a folder can be created, or replaced with --force, before any work is done."""
     if path is None:
-        raise ValueError("predictions of several files need a folder; name it with --out")
+        raise ValueError("predictions for several files need an output folder; pass it as --out")
     real = Path(os.path.realpath(path))
     if not real.parent.is_dir():
         raise refuse(path, f"there is no folder {real.parent}", "create it first, or correct the path")
@@ -99,7 +99,7 @@ def predict_files(
             if part.n_cases and not (os.path.exists(part.path) and os.path.getsize(part.path) == part.n_bytes):
                 raise refuse(
                     out,
-                    "a worker wrote its part to another place",
+                    "a worker wrote its part to a different place",
                     "choose a folder that this machine shares with all workers",
                 )
     n_cases = sum(part.n_cases for part in done)
@@ -108,7 +108,7 @@ def predict_files(
 
 
 def _say_notes(done: Sequence[_Done], n_cases: int, abstain: bool) -> None:
-    """What the single parts would have said, once for all."""
+    """Print the notes about all parts together."""
     unseen: Counter[str] = sum((Counter(part.n_unseen) for part in done), Counter())
     beyond: Counter[str] = sum((Counter(part.n_outside) for part in done), Counter())
     if unseen:
@@ -125,7 +125,7 @@ def _say_notes(done: Sequence[_Done], n_cases: int, abstain: bool) -> None:
 
 
 def _predict_part(shared: tuple[Estimator, _Request], task: tuple[FilePart, str], n_threads: int = 1) -> _Done:
-    """Where the work is done: one part read, predicted and written."""
+    """Read, predict and write one part, in the process that does the work."""
     from bayespatch.explain.guards import outside
 
     model, request = shared

@@ -69,8 +69,8 @@ def predict(
     case is undecided if the interval of its probability includes the threshold; without a threshold, if the interval of
     the predicted class includes the probability of another class.
 
-    DATA may be a table in many Parquet files: pass a folder, or a pattern in quotes. The files are predicted one after
-    the other, or by the workers at --scheduler. --out is then a folder of Parquet files, which is created once all are
+    DATA may be a table in many Parquet files: pass a folder, or a pattern in quotes. The files are predicted one at a
+    time, or by the workers at --scheduler. --out is then a folder of Parquet files, which is created once all are
     complete.
 
     Examples
@@ -132,20 +132,20 @@ def predict(
             say(f"{len(listed)} cases are in {out}, highest risk first")
         return
     with working(f"Predicting {len(X)} cases"):
-        found = predictions(
+        records = predictions(
             loaded, X, intervals=intervals, votes=votes, level=level, abstain=abstain, decision=decision
         )
     if abstain:
-        n_refused = sum(one["class"] is None for one in found)
-        say(f"note: {n_refused} of {len(found)} cases have no adequate precedent and were not predicted")
-    document = {"model": str(model), "level": level, "predictions": found} if json else None
-    _deliver(document, lambda: as_csv(found, named=id_column, raw=raw), out)
+        n_refused = sum(one["class"] is None for one in records)
+        say(f"note: {n_refused} of {len(records)} cases have no adequate precedent and were not predicted")
+    document = {"model": str(model), "level": level, "predictions": records} if json else None
+    _deliver(document, lambda: as_csv(records, named=id_column, raw=raw), out)
     if out is not None:
-        say(f"{len(found)} predictions written to {out}")
+        say(f"{len(records)} predictions written to {out}")
 
 
 def _deliver(document: object, table: Callable[[], str], out: Path | None) -> None:
-    """Print the JSON document, if one is wanted; write the CSV table to `out`, or print it where nothing else is."""
+    """Print the JSON document if requested; write the CSV table to `out`, or print it if there is no other output."""
     if document is not None:
         write(as_json(document), None)
     if out is not None or document is None:

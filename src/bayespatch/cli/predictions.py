@@ -37,17 +37,17 @@ def predictions(
     from bayespatch.estimator import PatchworkClassifier, PatchworkSurvival
 
     ids = [{"id": str(name)} if X.index.name is not None else {"row": int(name)} for name in X.index]
-    found: list[JSONObject]
+    records: list[JSONObject]
     if isinstance(model, PatchworkClassifier):
-        found = _classes(model, X, intervals, votes, level, abstain, decision)
+        records = _classes(model, X, intervals, votes, level, abstain, decision)
     else:
         kind = "times" if isinstance(model, PatchworkSurvival) else "a number"
         for name, wanted in {"--votes": votes, "--abstain": abstain}.items():
             if wanted:
                 raise ValueError(f"{name} is for classes, but this model predicts {kind}; remove it")
         predict = _times if isinstance(model, PatchworkSurvival) else _numbers
-        found = predict(model, X, level if intervals else None)
-    return [{**who, **one} for who, one in zip(ids, found, strict=True)]
+        records = predict(model, X, level if intervals else None)
+    return [{**identity, **one} for identity, one in zip(ids, records, strict=True)]
 
 
 def _classes(
@@ -59,13 +59,13 @@ def _classes(
     abstain: bool,
     decision: Decision | None,
 ) -> list[JSONObject]:
-    """Class and probabilities of each row, and what else is wanted."""
+    """Class and probabilities of each row, with intervals, votes and flags as requested."""
     from bayespatch.estimator.explaining import QUANTILE
 
     names = [str(label) for label in model.classes_]
     seen = model.predict_all(X, level if intervals or decision is not None else None)
     labels = dict(zip(names, model.class_names_, strict=True)) if tuple(names) != model.class_names_ else {}
-    found: list[JSONObject] = [
+    records: list[JSONObject] = [
         {
             "class": names[row.argmax()],
             **({"label": labels[names[row.argmax()]]} if labels else {}),
@@ -81,24 +81,24 @@ def _classes(
     if decision is not None and seen.intervals is not None:
         is_called = decision.called(seen.probabilities[:, model.class_names_.index(decision.label)])
         open_ = undecided(seen.probabilities, seen.intervals, model.class_names_, decision)
-        for one, called, is_open in zip(found, is_called.tolist(), open_.tolist(), strict=True):
+        for one, called, is_open in zip(records, is_called.tolist(), open_.tolist(), strict=True):
             one |= {"called": decision.label if called else "", "undecided": is_open}
-    for i, one in enumerate(found):
+    for i, one in enumerate(records):
         one |= {name: dict(zip(names, rows[i], strict=True)) for name, rows in more.items()}
     if abstain:
         refused = ~(seen.percentiles > QUANTILE)
-        found = [_emptied(one) if without else one for one, without in zip(found, refused.tolist(), strict=True)]
-    return found
+        records = [_emptied(one) if without else one for one, without in zip(records, refused.tolist(), strict=True)]
+    return records
 
 
 def _numbers(model: PatchworkRegressor, X: DataFrame, level: float | None) -> list[JSONObject]:
-    """Mean of each row, and its interval if a level is given."""
+    """The predicted mean of each row, with its interval if a level is given."""
     seen = model.predict_all(X, level)
-    found: list[JSONObject] = [{"predicted": float(value)} for value in seen.means]
+    records: list[JSONObject] = [{"predicted": float(value)} for value in seen.means]
     if seen.intervals is not None:
-        for one, ends in zip(found, seen.intervals.tolist(), strict=True):
+        for one, ends in zip(records, seen.intervals.tolist(), strict=True):
             one["interval"] = ends
-    return found
+    return records
 
 
 def _times(model: PatchworkSurvival, X: DataFrame, level: float | None) -> list[JSONObject]:
@@ -108,18 +108,18 @@ def _times(model: PatchworkSurvival, X: DataFrame, level: float | None) -> list[
     at = round_times(float(model.unique_times_[-1]))
     names = [f"{time:g}" for time in at]
     curves = model.predict_survival_function(X)
-    found: list[JSONObject] = []
+    records: list[JSONObject] = []
     for risk, median, curve in zip(model.predict(X).tolist(), model.predict_median(X).tolist(), curves, strict=True):
         free = dict(zip(names, curve(at).tolist(), strict=True))
-        found.append({"risk": risk, "median": None if math.isnan(median) else median, "event_free": free})
+        records.append({"risk": risk, "median": None if math.isnan(median) else median, "event_free": free})
     if level is not None:
-        for one, ends in zip(found, model.predict_survival_interval(X, at, level).tolist(), strict=True):
+        for one, ends in zip(records, model.predict_survival_interval(X, at, level).tolist(), strict=True):
             one["intervals"] = dict(zip(names, ends, strict=True))
-    return found
+    return records
 
 
 def _emptied(one: JSONObject) -> JSONObject:
-    """The same record, with None for every text and number."""
+    """The same record, with every text and number replaced by None."""
     return {name: _empty(part) for name, part in one.items()}
 
 
@@ -151,7 +151,7 @@ def as_csv(found: Sequence[JSONObject], named: str | None = None, raw: bool = Fa
 
 
 def _cell(text: str) -> str:
-    """A text that is one for a spreadsheet, too.
+    """Escape text that a spreadsheet would run as a formula.
 
     >>> _cell("=HYPERLINK(1)"), _cell("-5"), _cell("a-b")
     ("'=HYPERLINK(1)", '-5', 'a-b')

@@ -60,11 +60,11 @@ SecurityContact = Annotated[
 JsonLog = Annotated[bool, typer.Option("--json-log", help="Write the log as one JSON object per line.")]
 IntendedUse = Annotated[str, typer.Option("--intended-use", metavar="TEXT", help="Shown on the model's page.")]
 Workers = Annotated[int, _limit("--workers", help="Processes.", min=1)]
-Threads = Annotated[int, _limit("--threads", help="Questions that each process answers at the same time.", min=1)]
-Waiting = Annotated[int, _limit("--waiting", help="Questions that may wait; further ones get 503.", min=0)]
+Threads = Annotated[int, _limit("--threads", help="Number of questions that each process answers at a time.", min=1)]
+Waiting = Annotated[int, _limit("--waiting", help="Questions that may wait; further ones get status 503.", min=0)]
 Seconds = Annotated[float, _limit("--seconds", help="Time limit for one question.", min=1)]
-Error = Annotated[float, _limit("--error", help="Monte Carlo error of probabilities.", min=0.001, max=0.05)]
-Rate = Annotated[int, _limit("--rate", help="Requests per minute of a person or token.", min=1)]
+Error = Annotated[float, _limit("--error", help="Monte Carlo error of the probabilities.", min=0.001, max=0.05)]
+Rate = Annotated[int, _limit("--rate", help="Requests per minute allowed for a person or token.", min=1)]
 
 
 def serve(
@@ -139,14 +139,14 @@ def serve(
 
 
 def _passwords_count(path: str) -> bool:
-    """Whether people may sign in with a password; settings of a single sign-on that cannot be used are an error."""
+    """Whether people may sign in with a password; raises an error if the single sign-on settings are invalid."""
     from bayespatch.web.single_sign_on import Provider, SingleSignOn
 
     return not path or Provider(SingleSignOn.read(path)).settings.local_passwords
 
 
 def _check_record_systems(path: str, url: str) -> None:
-    """Settings of record systems that cannot be used, or that do not fit the case base, are an error."""
+    """Raise an error if the settings of the record systems are invalid or do not match the case base."""
     from bayespatch.casebase import CaseBase
     from bayespatch.web.record_systems import RecordSystems
 
@@ -159,13 +159,13 @@ def _check_record_systems(path: str, url: str) -> None:
 
 @contextmanager
 def _case_base(url: str | None, folder: Path | None) -> Iterator[tuple[str, int]]:
-    """The case base to serve, and a consultation to begin with."""
+    """The case base to serve, and the consultation to show as an example (0: none)."""
     from bayespatch.casebase import CaseBase
     from bayespatch.web import demo
 
     if url is not None:
         with CaseBase.open(url, create=False, folder=folder):
-            pass  # a wrong URL ends here, in one sentence
+            pass  # a wrong URL fails here with a one-sentence message
         yield url, 0
         return
     with tempfile.TemporaryDirectory(prefix="bayespatch-") as place:
@@ -176,7 +176,7 @@ def _case_base(url: str | None, folder: Path | None) -> Iterator[tuple[str, int]
 
 
 def _first_steward(url: str, folder: str, address: str) -> None:
-    """Where nobody can sign in yet, a link that makes the first steward."""
+    """If nobody can sign in yet, print a link that creates the first steward."""
     from bayespatch.casebase import CaseBase
     from bayespatch.casebase.people import STEWARD
 

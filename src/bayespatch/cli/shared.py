@@ -15,7 +15,7 @@ def taking(**shared: Callable[..., object]) -> Callable[[Callable[..., None]], C
     """Give a command the options of other functions or dataclasses.
 
     Each named parameter of the command is replaced by the parameters of that function. The command receives the
-    function with their values and calls it when needed, so that invalid file names are refused before a model is
+    function with their values and calls it when needed, so that invalid file names are rejected before a model is
     loaded.
 
     Examples
@@ -36,12 +36,12 @@ def taking(**shared: Callable[..., object]) -> Callable[[Callable[..., None]], C
         of = {name: _parameters(function) for name, function in shared.items()}
 
         @wraps(command)
-        def run(**given: object) -> None:
-            asked = {name: {each: given.pop(each) for each in of[name] if each in given} for name in of}
-            command(**given, **{name: partial(shared[name], **values) for name, values in asked.items()})
+        def run(**options: object) -> None:
+            values_of = {name: {each: options.pop(each) for each in of[name] if each in options} for name in of}
+            command(**options, **{name: partial(shared[name], **values) for name, values in values_of.items()})
 
         parameters = [one for name, param in own.items() for one in of.get(name, {name: param}).values()]
-        parameters.sort(key=lambda param: param.default is not inspect.Parameter.empty)  # those that are needed first
+        parameters.sort(key=lambda param: param.default is not inspect.Parameter.empty)  # required parameters first
         signature = inspect.Signature(parameters, return_annotation=None)
         run.__signature__ = signature  # type: ignore[attr-defined]
         run.__annotations__ = {param.name: param.annotation for param in parameters}
@@ -51,7 +51,7 @@ def taking(**shared: Callable[..., object]) -> Callable[[Callable[..., None]], C
 
 
 def _parameters(function: Callable[..., object]) -> dict[str, inspect.Parameter]:
-    """The parameters of a function, their types as they are and not as texts."""
+    """The parameters of a function, with string annotations evaluated."""
     names = vars(sys.modules[function.__module__])
     return {
         name: param.replace(annotation=eval(param.annotation, names)) if isinstance(param.annotation, str) else param
@@ -62,9 +62,9 @@ def _parameters(function: Callable[..., object]) -> dict[str, inspect.Parameter]
 def json_object(text: str, option: str) -> JSONObject:
     """Parse the JSON object passed to an option."""
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{option} is not JSON ({error}); pass an object such as '{{\"age\": 61}}'") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise ValueError(f"{option} is {text[:40]}, which is not an object; pass, for example, '{{\"age\": 61}}'")
-    return found
+    return document

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TableOptions:
-    """The options about a table."""
+    """The options for reading a training table."""
 
     data: Data
     target: TargetOrTime = None
@@ -169,10 +169,10 @@ def read_training_files(
         sample = table.sample(
             seed, classes=not options.is_number, categorical=(*categorical, *_coded(dictionary, columns))
         )
-    check_identifiers(sample.X)  # two parts may have the same
-    found = Training(sample.X, outcomes_of(sample.y, options.is_number), sample.n_unknown)
-    found = _described(found, options, dictionary, {}, labels)
-    return Learned(found, _coded(dictionary, found.X.columns), {}), replace(sample, X=found.X, y=found.y)
+    check_identifiers(sample.X)  # two files may share an identifier
+    training = Training(sample.X, outcomes_of(sample.y, options.is_number), sample.n_unknown)
+    training = _described(training, options, dictionary, {}, labels)
+    return Learned(training, _coded(dictionary, training.X.columns), {}), replace(sample, X=training.X, y=training.y)
 
 
 def _dictionary(options: TableOptions) -> Dictionary:
@@ -180,7 +180,7 @@ def _dictionary(options: TableOptions) -> Dictionary:
 
 
 def _roles(options: TableOptions, dictionary: Dictionary, columns: Sequence[str]) -> Parameters:
-    """Which of the columns are identifiers, left out, or dates; a dictionary may say so, too."""
+    """The identifier, dropped columns and date columns, from the options and the dictionary."""
     id_column, drop = options.id_column, list(options.drop or ())
     known = [name for name in dictionary.names if dictionary[name].identifier and name in columns]
     named = [name for name in known if name not in drop and name != options.group]
@@ -192,7 +192,7 @@ def _roles(options: TableOptions, dictionary: Dictionary, columns: Sequence[str]
 
 
 def _coded(dictionary: Dictionary, columns: Iterable[object]) -> tuple[str, ...]:
-    """Those of the columns whose numbers are names of categories, by the dictionary."""
+    """The columns whose numbers are category codes, according to the dictionary."""
     named = [name for name in map(str, columns) if name in dictionary]
     return tuple(name for name in named if dictionary[name].kind == "number" and dictionary[name].levels)
 
@@ -216,7 +216,7 @@ def _follow_up(options: TableOptions, dictionary: Dictionary, columns: Sequence[
 
 
 def _features(X: DataFrame, follow_up: dict[str, KindOf]) -> DataFrame:
-    """The columns that are compared."""
+    """The features, without follow-up columns."""
     from bayespatch.follow_up import columns_of, follow_up_roles  # slow to import
 
     roles = follow_up_roles(follow_up)
@@ -226,7 +226,7 @@ def _features(X: DataFrame, follow_up: dict[str, KindOf]) -> DataFrame:
 def _described(
     table: Training, options: TableOptions, dictionary: Dictionary, follow_up: dict[str, KindOf], labels: str | None
 ) -> Training:
-    """The table, looked at, and called as the dictionary and --labels say."""
+    """Check the table and apply the labels of the dictionary and of --labels."""
     table = _looked_at(table, options, follow_up)
     if dictionary.names:
         X, y = dictionary.describe(table.X, table.y)
@@ -237,7 +237,7 @@ def _described(
 
 
 def _looked_at(table: Training, options: TableOptions, follow_up: dict[str, KindOf]) -> Training:
-    """Notes about the columns; what looks like an identifier has to be named as one, or as a feature."""
+    """Print notes about the columns; reject apparent identifiers that the options do not mention."""
     if table.n_unknown:
         say(f"note: {table.n_unknown} rows without {options.outcome!r} were dropped")
     features = _features(table.X, follow_up)
@@ -246,8 +246,8 @@ def _looked_at(table: Training, options: TableOptions, follow_up: dict[str, Kind
         say(f"note: column {listed(empty)} is empty and was dropped")
         table = table._replace(X=table.X.drop(columns=empty))
         features = features.drop(columns=empty)
-    found = notice(features, table.y)
-    ambiguous = {name: why for name, why in found.identifiers.items() if name not in (options.keep or ())}
+    findings = notice(features, table.y)
+    ambiguous = {name: why for name, why in findings.identifiers.items() if name not in (options.keep or ())}
     if ambiguous:
         name, why = next(iter(ambiguous.items()))
         more = f" (so do {listed(list(ambiguous)[1:])})" if len(ambiguous) > 1 else ""
@@ -256,21 +256,21 @@ def _looked_at(table: Training, options: TableOptions, follow_up: dict[str, Kind
             f"column {name!r} looks like an identifier: {why}{more}; pass {as_id}--drop {name!r} to remove it, or "
             f"--keep {name!r} if it is a feature"
         )
-    for name, n in found.repeated.items():
+    for name, n in findings.repeated.items():
         say(
             f"note: column {name!r} identifies patients, and {n} rows share a value with another row; pass --group "
             f"{name!r}, so that no patient is predicted from their own rows"
         )
-    if found.unique:
+    if findings.unique:
         say(
-            f"note: nearly all values are different in {listed(found.unique)}; remove it with --drop, or pass it as "
+            f"note: nearly all values are different in {listed(findings.unique)}; remove it with --drop, or pass it as "
             f"--id"
         )
-    for name, value in found.constant.items():
+    for name, value in findings.constant.items():
         say(f"note: column {name!r} is {value} in every row and carries no information; remove it with --drop")
-    for name, other in found.copies.items():
+    for name, other in findings.copies.items():
         say(f"note: column {name!r} duplicates {other!r}; remove one with --drop")
-    for name, share in found.leaks.items():
+    for name, share in findings.leaks.items():
         how = f"{100 * share:.4g}% of the cases" if not options.is_number else f"a correlation of {share:.4f}"
         say(
             f"note: column {name!r} predicts {options.outcome!r} on its own ({how}): is it known only after the "

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 
 NARROWEST = 60  # columns
-# Control characters but for the end of a line, halves of pairs, separators, what turns the direction of writing, tags
+# Control characters except line ends, lone surrogates, separators, bidirectional controls, tag characters
 _UNSEEN = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f]"
 )
@@ -21,7 +21,7 @@ def visible(text: str) -> str:
     r"""Text that is safe for a terminal: control and invisible characters, except line ends, are escaped.
 
     Control characters can move the cursor, set colors and titles, or run stored commands; characters that reverse the
-    direction of writing can disguise text.
+    text direction can disguise text.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def width() -> int:
 
 
 def as_json(document: object) -> str:
-    """Print a JSON document, readable for people too."""
+    """Format a document as indented JSON."""
     text = json.dumps(document, default=asdict, indent=2, ensure_ascii=False, allow_nan=False)
     return _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1].replace("\x7f", r"\u007f"), text)
 
@@ -63,7 +63,7 @@ def working(text: str) -> Iterator[None]:
     from rich.console import Console
     from rich.text import Text
 
-    with Console(stderr=True).status(Text(f"{visible(text)} ...")):  # a text: brackets are no markup
+    with Console(stderr=True).status(Text(f"{visible(text)} ...")):  # Text, so that brackets are not markup
         yield
 
 
@@ -98,6 +98,6 @@ def table_text(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def facts_text(facts: Mapping[str, str]) -> str:
-    """Names and values, one below the other."""
+    """Names and values, one pair per line."""
     longest = max(map(len, facts))
     return "\n".join(f"{name:<{longest}}  {value}" for name, value in facts.items())

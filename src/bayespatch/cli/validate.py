@@ -74,23 +74,23 @@ def validate(
         raise ValueError(f"the table has no column {named!r}, which the model predicts; pass --target COLUMN")
     check_column(frame, named, "--target")
     frame = chosen_rows(frame, date, since, until)
-    known = frame[named].notna()
-    if not known.all():
-        say(f"note: {int((~known).sum())} rows without {named!r} were dropped")
-        frame = frame[known].reset_index(drop=True)
+    has_outcome = frame[named].notna()
+    if not has_outcome.all():
+        say(f"note: {int((~has_outcome).sum())} rows without {named!r} were dropped")
+        frame = frame[has_outcome].reset_index(drop=True)
     periods = None if date is None else dates_of(frame[date]).dt.strftime(_FORMATS[every]).tolist()
     X = features_of(frame, loaded.schema_.names)
     with working(f"Validating on {len(X)} cases"):
         decision = decision_of(loaded, threshold, cost)
-        found = evaluate(loaded, X, frame[named].tolist(), periods=periods, decision=decision).to_dict()
+        result = evaluate(loaded, X, frame[named].tolist(), periods=periods, decision=decision).to_dict()
     if out is not None:
-        validation_report(found, out, overwrite=force)
+        validation_report(result, out, overwrite=force)
         say(f"wrote the page to {out}")
-    show(found, json, _summary(found))
+    show(result, json, _summary(result))
 
 
 def _summary(found: JSONObject) -> str:
-    """A validation as a few tables."""
+    """The results of a validation as text tables."""
     lines = [f"{found['n']} new cases; the model was trained on {found['n_past']} past cases", ""]
     rows = [
         [name, _number(score), _interval(found["intervals"][name]), _number(found["past_scores"].get(name))]
@@ -115,7 +115,7 @@ def _summary(found: JSONObject) -> str:
         for one in drifted
     ] or ["No feature has drifted."]
     lines += [
-        f"Calibration is off where {one['feature']} is {one['value']} ({one['n']} cases)"
+        f"Poorly calibrated if {one['feature']} is {one['value']} ({one['n']} cases)"
         for one in found["subgroups"]
         if one["off"]
     ]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @taking(find=find_case)
 def what_if(
     find: Callable[[], Case],
-    set: Set = [],  # noqa: B006  # typer reads it, nobody changes it
+    set: Set = [],  # noqa: B006  # read by typer and never changed
     out: MaybeOut = None,
     top: Top = 5,
     level: Level = 0.9,
@@ -41,8 +41,8 @@ def what_if(
     check_new(force, out)
     case = find()
     check_no_times(case.model, "what-if")
-    found = case.model.what_if(case.row, parsed_changes(case.model.schema_, set), top=top, level=level)
-    answer(found, json, out)
+    result = case.model.what_if(case.row, parsed_changes(case.model.schema_, set), top=top, level=level)
+    answer(result, json, out)
 
 
 def parsed_changes(schema: Schema, texts: list[str]) -> JSONObject:
@@ -80,5 +80,5 @@ def _value(column: Column, text: str) -> object:
     try:
         return float(text)
     except ValueError:
-        known = f", or one of {', '.join(column.labels)}" if column.labels else ""
-        raise ValueError(f"--set {column.name}={text}: {text!r} is not a number; pass one{known}") from None
+        labels = f", or one of {', '.join(column.labels)}" if column.labels else ""
+        raise ValueError(f"--set {column.name}={text}: {text!r} is not a number; pass one{labels}") from None

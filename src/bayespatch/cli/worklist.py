@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from bayespatch.encode.table import DataFrame
     from bayespatch.estimator import PatchworkClassifier
 
-CHUNK = 64  # cases that are predicted at a time
+CHUNK = 64  # cases predicted at a time
 
 
 def worklist_of(
@@ -34,16 +34,16 @@ def worklist_of(
 
     if not isinstance(model, PatchworkClassifier):
         raise ValueError("--worklist is for classes, but this model predicts a number; use --intervals")
-    found: list[JSONObject] = []
+    lines: list[JSONObject] = []
     for first in range(0, len(X), CHUNK):
         tell(first, len(X), "cases")
-        found += _lines(model, X.iloc[first : first + CHUNK], level, decision)
+        lines += _lines(model, X.iloc[first : first + CHUNK], level, decision)
     tell(len(X), len(X), "cases")
-    return sorted(found, key=lambda line: -line["risk"]["ratio"])
+    return sorted(lines, key=lambda line: -line["risk"]["ratio"])
 
 
 def _lines(model: PatchworkClassifier, X: DataFrame, level: float, decision: Decision | None) -> Iterator[JSONObject]:
-    """Lines of the worklist for some cases."""
+    """Worklist lines for a chunk of cases."""
     from bayespatch.explain.guards import guard_values
 
     fitted, named = model.fitted_, X.index.name is not None
@@ -96,20 +96,20 @@ def _lines(model: PatchworkClassifier, X: DataFrame, level: float, decision: Dec
 
 
 def _reasons(percentile: float | None, apart: float, is_warned: bool, is_undecided: bool) -> list[str]:
-    """Why a case deserves attention, the weightiest first."""
+    """Reasons why a case deserves attention, most important first."""
     from bayespatch.estimator.explaining import QUANTILE
     from bayespatch.explain.words import DIFFER
 
-    found = []
+    reasons = []
     if percentile is None or percentile <= QUANTILE:
-        found.append("no adequate precedent")
+        reasons.append("no adequate precedent")
     if apart >= DIFFER:
-        found.append(f"opinions differ by {100 * apart:.0f} points")
+        reasons.append(f"opinions differ by {100 * apart:.0f} points")
     if is_warned:
-        found.append("values to check")
+        reasons.append("values to check")
     if is_undecided:
-        found.append("undecided")
-    return found
+        reasons.append("undecided")
+    return reasons
 
 
 def flat_line(line: JSONObject) -> JSONObject:

@@ -34,7 +34,7 @@ LABELS = {
     },
 }
 
-# What patients with a value are called in a sentence.
+# Phrases for patients with a value, for sentences.
 PHRASES: dict[str, dict[str | int, str]] = {
     "menopause": {
         "lt40": "with menopause before 40",
@@ -54,7 +54,7 @@ PHRASES: dict[str, dict[str | int, str]] = {
 
 OUTCOMES = {"no-recurrence-events": "no recurrence", "recurrence-events": "recurrence"}
 
-# The values that occur, in order if they have one.
+# The values that occur, in their natural order, if any.
 RANGES = ("age", "tumor-size", "inv-nodes")
 NAMES = {
     "menopause": ["lt40", "ge40", "premeno"],
@@ -82,8 +82,8 @@ def load_breast(discretize: Discretize = None) -> tuple[DataFrame, Series]:
 
     Notes
     -----
-    Departs from the paper: it prints the second age bin as [50,59) and the first one of nodes as (0,2]; the data have
-    decades and the range 0-2, so they are 50-59 and 0-2 here. The right quadrants are one group, as printed.
+    Departs from the paper: it prints the second age bin as [50,59) and the first node bin as (0,2]; the data have
+    decades and the range 0-2, so these bins are 50-59 and 0-2 here. The right quadrants are one group, as printed.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def load_breast(discretize: Discretize = None) -> tuple[DataFrame, Series]:
 
 
 def dashed(span: str) -> str:
-    """A range with an en dash, as in a sentence."""
+    """A range with an en dash, for sentences."""
     return span.replace("-", "–")
 
 
@@ -124,7 +124,7 @@ def lower_end(ranges: Series) -> Series:
 
 
 def as_categories(table: DataFrame) -> DataFrame:
-    """Every column as a categorical, in its natural order."""
+    """Convert every column to a categorical, in its natural order."""
     pandas = import_pandas()
     columns = {}
     for name in table.columns:

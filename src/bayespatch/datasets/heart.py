@@ -29,7 +29,7 @@ DESCRIPTIONS = {
 
 UNITS = {"trestbps": "mm Hg", "chol": "mg/dl", "thalach": "/min", "oldpeak": "mm"}
 
-# What UCI's codes mean; these columns are categorical, the others are numbers.
+# Meanings of UCI's codes; these columns are categorical, the others are numbers.
 LABELS = {
     "sex": {0: "female", 1: "male"},
     "cp": {1: "typical angina", 2: "atypical angina", 3: "non-anginal pain", 4: "asymptomatic"},
@@ -41,7 +41,7 @@ LABELS = {
 }
 ORDERED = ("slope",)
 
-# What patients with a value are called in a sentence.
+# Phrases for patients with a value, for sentences.
 PHRASES = {
     "sex": {0: "women", 1: "men"},
     "cp": {
@@ -79,8 +79,8 @@ def load_heart(discretize: Discretize = None) -> tuple[DataFrame, Series]:
     ----------
     discretize : None or "paper"
         None: UCI's values; numbers, and categoricals for coded columns, with the meanings of codes in
-        ``X.attrs["labels"]``. "paper": the bins of the paper's table on heart disease (``tab:heart``), every column
-        a categorical (``X["age"].cat.codes`` are its codes; missing has code -1).
+        ``X.attrs["labels"]``. "paper": the bins of the paper's table on heart disease (``tab:heart``), with every
+        column as a categorical (``X["age"].cat.codes`` are its codes; missing values have code -1).
 
     Returns
     -------
@@ -90,10 +90,10 @@ def load_heart(discretize: Discretize = None) -> tuple[DataFrame, Series]:
 
     Notes
     -----
-    Departs from the paper: its bins leave gaps, which are closed here by widening the nearest bin.
-    ``oldpeak`` = 0 (99 patients) joins (0, 0.5]; ``oldpeak`` = 6.2, ``thalach`` = 202 and ``chol`` of 400 and more join
-    the last bin. Chest pain has the three groups that the table lists, not the two that it counts. No ``thalach`` is
-    below 71, so only the last of its three bins occurs; it keeps three categories, as printed.
+    Departs from the paper: its bins leave gaps, which are closed here by widening the nearest bin. ``oldpeak`` = 0 (99
+    patients) joins (0, 0.5]; ``oldpeak`` = 6.2, ``thalach`` = 202 and ``chol`` of 400 and more join the last bin. Chest
+    pain has the three groups that the table lists, not the two that it counts. No ``thalach`` is below 71, so only the
+    last of its three bins occurs; it keeps three categories, as printed.
 
     Examples
     --------
@@ -121,7 +121,7 @@ def load_heart(discretize: Discretize = None) -> tuple[DataFrame, Series]:
 
 
 def as_codes(column: Series, name: str) -> Series:
-    """A coded column as a categorical of UCI's integers."""
+    """Convert a coded column to a categorical of UCI's integers."""
     pandas = import_pandas()
     dtype = pandas.CategoricalDtype(list(LABELS[name]), ordered=name in ORDERED)
     return column.astype("Int64").astype(object).astype(dtype)

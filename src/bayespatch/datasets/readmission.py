@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
 TARGET = "readmitted"
-OPENML_ID = 4541  # "Diabetes130US", the table as UCI has it
+OPENML_ID = 4541  # "Diabetes130US", the same table as UCI's
 IDENTIFIERS = ["encounter_id", "patient_nbr"]
 NUMBERS = [
     "time_in_hospital",
@@ -84,13 +84,13 @@ def load_readmission(
     """Readmission of diabetic patients to 130 US hospitals: 101,766 stays, one row each.
 
     Rows are indexed by stay and patient. A patient may have several stays: split by
-    ``X.index.get_level_values("patient_nbr")``, so that no patient is in both training and test.
+    ``X.index.get_level_values("patient_nbr")``, so that no patient is in both the training and the test set.
 
     Parameters
     ----------
     path : str or path, optional
-        UCI's ``diabetic_data.csv`` (doi 10.24432/C5230J), also compressed; "?" is missing. If omitted, scikit-learn
-        fetches the table from OpenML and caches it.
+        UCI's ``diabetic_data.csv`` (doi 10.24432/C5230J), optionally compressed; "?" is missing. If omitted,
+        scikit-learn fetches the table from OpenML and caches it.
     discretize : None or "paper"
         None: all original columns, codes and names as categoricals. "paper": the 19 features and the bins of the
         paper's table on readmission (``tab:read``).
@@ -103,11 +103,11 @@ def load_readmission(
 
     Notes
     -----
-    Departs from the paper where the table does not assign a value. It lists nine of the ten decades of age: 80 and
-    older are one bin. Drugs are listed as "Up, Down" alone: "No" and "Steady", by far the most frequent, form a third
-    group. A missing specialty (half of the stays) is among the others, and a missing HbA1c is "none". A normal HbA1c is
-    "other". "Final diagnosis" is ``diag_1``, grouped as in Strack et al. (2014). Missing values of race and ``diag_1``
-    remain missing, as does the gender of three patients ("Unknown/Invalid").
+    Departs from the paper if its table does not assign a value. It lists nine of the ten decades of age: 80 and older
+    are one bin here. It lists only "Up" and "Down" for drugs: "No" and "Steady", by far the most frequent values, form
+    a third group. A missing specialty (half of the stays) is among the others, and a missing HbA1c is "none". A normal
+    HbA1c is "other". "Final diagnosis" is ``diag_1``, grouped as in Strack et al. (2014). Missing values of race and
+    ``diag_1`` remain missing, as does the gender of three patients ("Unknown/Invalid").
 
     Examples
     --------
@@ -143,7 +143,7 @@ def load_readmission(
 
 
 def read(path: str | os.PathLike[str]) -> DataFrame:
-    """UCI's file; "?" and blank are missing, while "None" is a test that was not performed."""
+    """Read UCI's file; "?" and blanks are missing, while "None" is a test that was not performed."""
     pandas = import_pandas()
     if not os.path.exists(path):
         raise FileNotFoundError(
@@ -179,12 +179,12 @@ def as_categories(table: DataFrame) -> DataFrame:
 
 
 def as_numbers(column: Series) -> Series:
-    """Text as numbers, integers if none is missing."""
+    """Convert text to numbers, to integers if none is missing."""
     pandas = import_pandas()
     try:
         return pandas.to_numeric(column)
     except ValueError as error:
-        raise ValueError(f"column {column.name!r} must hold numbers: {error}") from error
+        raise ValueError(f"column {column.name!r} must contain numbers: {error}") from error
 
 
 def paper_bins(table: DataFrame) -> DataFrame:
@@ -236,7 +236,7 @@ def diagnosis_groups(codes: Series) -> Series:
     """
     pandas = import_pandas()
     chapter = pandas.to_numeric(codes, errors="coerce") // 1
-    chapter = chapter.mask(chapter.isna() & codes.notna(), -1)  # a letter: in no chapter below
+    chapter = chapter.mask(chapter.isna() & codes.notna(), -1)  # codes with a letter are in none of the chapters below
     groups = {
         "diabetes": [250],
         "circulatory system": [*range(390, 460), 785],

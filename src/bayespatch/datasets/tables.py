@@ -27,7 +27,7 @@ def import_pandas() -> ModuleType:
 def check_discretize(discretize: object) -> None:
     """Reject anything but None and "paper"."""
     if discretize not in (None, "paper"):
-        raise ValueError(f'discretize must be None (values as they are) or "paper" (its bins), not {discretize!r}')
+        raise ValueError(f'discretize must be None (original values) or "paper" (its bins), not {discretize!r}')
 
 
 def read_bundled(name: str) -> DataFrame:
@@ -57,7 +57,7 @@ def group(
 ) -> Series:
     """Assign values to named groups, in the order of `groups`.
 
-    A value in no group becomes `otherwise` (the last group) or, without such a group, missing. Missing stays
+    A value in no group becomes `otherwise` (the last group) or, without such a group, missing. Missing values remain
     missing.
 
     Examples

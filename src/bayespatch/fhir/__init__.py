@@ -1,9 +1,9 @@
-"""Cases from health records: HL7 FHIR resources (R4, R5) and OMOP CDM tables become values of the columns of a table.
+"""Cases from health records: HL7 FHIR resources (R4, R5) and OMOP CDM tables provide the values of table columns.
 
-A mapping file says for each column which resources hold its value. ``rules`` reads the file, ``mapping`` is the public
-interface, ``resources`` describes the resource types, ``checking`` validates resources, ``extract`` evaluates FHIRPath,
-``units`` converts UCUM units, ``medications`` follows references to Medications, ``choose`` selects one of several
-values, ``bulk`` reads NDJSON exports, ``omop`` tables.
+A mapping file states for each column which resources contain its value. ``rules`` reads the file, ``mapping`` is the
+public interface, ``resources`` describes the resource types, ``checking`` validates resources, ``extract`` evaluates
+FHIRPath, ``units`` converts UCUM units, ``medications`` follows references to Medications, ``choose`` selects one of
+several values, ``bulk`` reads NDJSON exports, ``omop`` reads OMOP tables.
 """
 
 from bayespatch.fhir.bulk import read_bulk, to_frame

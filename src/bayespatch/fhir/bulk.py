@@ -1,4 +1,4 @@
-"""Cases from a FHIR bulk data export: NDJSON files with a resource in each line, or a Bundle file for each patient."""
+"""Cases from a FHIR bulk data export: NDJSON files with one resource per line, or one Bundle file per patient."""
 
 from __future__ import annotations
 
@@ -45,9 +45,10 @@ def read_bulk(
     Parameters
     ----------
     folder_or_files : path, or sequence of paths
-        NDJSON files, Bundles of one patient each (.json), or the folder that contains them.
+        NDJSON files, Bundles (.json) of one patient each, or a folder that contains such files.
     mapping : Mapping
-        With ``at``, this is the time of each patient's prediction, and patients without such a resource are skipped.
+        Mapping of the columns. If it has ``at``, this is the time of each patient's prediction, and patients without
+        such a resource are skipped.
     at : datetime, optional
         The time of the prediction if the mapping has none. Default: now.
     progress : callable, optional
@@ -67,7 +68,7 @@ def read_bulk(
 
 
 def to_frame(cases: Iterable[MappedCase], mapping: Mapping) -> TableLike:
-    r"""A data frame with a row for each case: the patient's id, the features, and the outcome if the mapping has one.
+    r"""A data frame with one row per case: the patient's id, the features, and the outcome if the mapping has one.
 
     Examples
     --------
@@ -85,7 +86,7 @@ def to_frame(cases: Iterable[MappedCase], mapping: Mapping) -> TableLike:
         rows.append(row if outcome is None else {**row, outcome.column: case.outcome})
     names = [PATIENT, *mapping.columns, *([outcome.column] if outcome is not None else [])]
     if len(set(names)) < len(names):
-        raise FhirError(f"mapping: a column is called {PATIENT!r}, which is the column of the patients; rename it")
+        raise FhirError(f"mapping: a column is named {PATIENT!r}, which is reserved for the patient's id; rename it")
     return DataFrame(rows, columns=names, dtype=object)
 
 
@@ -120,7 +121,9 @@ def _files(folder_or_files: Files) -> list[Path]:
     files = [Path(path) for path in folder_or_files]
     for path in files:
         if not path.is_file():
-            raise FhirError(f"{str(path)!r} is not a file; pass NDJSON files or Bundles, or the folder that has them")
+            raise FhirError(
+                f"{str(path)!r} is not a file; pass NDJSON files or Bundles, or the folder that contains them"
+            )
     return files
 
 
@@ -181,7 +184,7 @@ def _medications(files: Sequence[Path]) -> dict[str, object]:
 
 
 def _lines(file: BinaryIO, name: str) -> Iterator[bytes]:
-    """The lines of a file; one that is too long is refused before it fills the memory."""
+    """The lines of a file; a line that is too long is rejected before it fills the memory."""
     number = 0
     while line := file.readline(MOST_BYTES + 1):
         number += 1

@@ -12,11 +12,11 @@ from bayespatch.fhir.resources import Resource, Version
 if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
-# R4B leaves the types that mappings use as they are in R4.
+# R4B does not change the types that mappings use.
 _PACKAGES: dict[Version, str] = {"R4": "fhir.resources.R4B", "R5": "fhir.resources"}
 _REMEDIES = {
     "missing": "is missing; add it",
-    "extra_forbidden": "is not a FHIR element at this place; remove it",
+    "extra_forbidden": "is not a FHIR element in this place; remove it",
 }
 
 
@@ -27,7 +27,7 @@ def check_resource(resource: Resource, where: str, version: Version) -> None:
     ----------
     resource : dict
     where : str
-        A pointer to it, such as ``Bundle.entry[3].resource``.
+        A pointer to the resource, such as ``Bundle.entry[3].resource``.
     version : {"R4", "R5"}
 
     Examples
@@ -51,7 +51,7 @@ string does not match spec regex.; correct it
 
 
 @cache
-def _model(kind: str, version: Version) -> Any:  # classes that fhir.resources makes
+def _model(kind: str, version: Version) -> Any:  # a class that fhir.resources creates
     """The class of a resource type."""
     try:
         module = import_module(f"{_PACKAGES[version]}.{kind.lower()}")
@@ -61,7 +61,7 @@ def _model(kind: str, version: Version) -> Any:  # classes that fhir.resources m
 
 
 def _refusal(detail: ErrorDetails, resource: Resource, where: str) -> FhirError:
-    """The first error of pydantic as one of ours."""
+    """Convert pydantic's first error to a FhirError."""
     pointer = where
     value: object = resource
     for part in detail["loc"]:

@@ -37,7 +37,7 @@ class MappedCase:
     Attributes
     ----------
     values : dict of str to value
-        Every column of the mapping; None is missing.
+        Value of each column of the mapping; None if missing.
     patient : str
         The id of the Patient.
     at : datetime
@@ -64,7 +64,7 @@ class MappedCase:
 
 
 class Chosen(NamedTuple):
-    """The value of one column, the resource that has it, and the problems on the way."""
+    """The value of one column, the resource that contains it, and any problems."""
 
     value: Value
     source: str
@@ -80,11 +80,11 @@ def choose(
     ----------
     rule : Rule
     candidates : sequence of Candidate
-        Of this rule and of one patient.
+        Candidates of this rule for one patient.
     at : datetime
         Only information known by then is used.
     dictionary : Dictionary or None
-        Its levels and ranges are checked.
+        Data dictionary whose levels and ranges are checked.
     after : bool
         For outcomes: only information known from `at` on is used.
     """
@@ -122,12 +122,12 @@ def choose(
 
 
 def _start(candidate: Candidate) -> float:
-    """When a candidate is from; undated ones are the oldest."""
+    """The time of a candidate; undated ones count as the oldest."""
     return candidate.time.start.timestamp() if candidate.time is not None else float("-inf")
 
 
 def _timing(rule: Rule, one: Candidate, at: datetime, after: bool) -> str:
-    """Whether a candidate is from the time that counts: "eligible", "outdated" or "other"."""
+    """Whether a candidate is from the relevant time: "eligible", "outdated" or "other"."""
     limit = timedelta(days=rule.within_days or 0)
     if one.time is not None:
         if after:
@@ -144,7 +144,7 @@ def _timing(rule: Rule, one: Candidate, at: datetime, after: bool) -> str:
 
 
 def _selected(rule: Rule, eligible: Sequence[Candidate]) -> tuple[Candidate | None, list[Problem]]:
-    """The candidate that counts, and the problems of those that are unusable."""
+    """The selected candidate, and the problems of unusable ones."""
     usable = [one for one in eligible if one.problem is None]
     if usable:  # another medication does not matter
         eligible = [one for one in eligible if one.problem is None or one.problem[0] != "unresolved"]
@@ -164,14 +164,14 @@ def _selected(rule: Rule, eligible: Sequence[Candidate]) -> tuple[Candidate | No
     if other is not None:
         text = (
             f"{first.reference} has {_text(first)} ({first.where}) and {other.reference} has {_text(other)} "
-            f"({other.where}) at the same time; enter the right value by hand"
+            f"({other.where}) at the same time; enter the correct value by hand"
         )
         return None, [_problem(rule, "conflict", text)]
     return first, []
 
 
 def _checked(rule: Rule, chosen: Candidate, at: datetime, dictionary: Dictionary | None) -> tuple[Value, list[Problem]]:
-    """The value as the data dictionary has it; None if it may not have that value."""
+    """The value in the form of the data dictionary; None if the dictionary does not allow it."""
     value = chosen.value
     if isinstance(value, Span):
         if value.start > at:
@@ -189,7 +189,7 @@ def _checked(rule: Rule, chosen: Candidate, at: datetime, dictionary: Dictionary
         return plain_value(value, rule.column), []
     except DictionaryError as error:
         wrong = str(error).removeprefix(f"column {rule.column!r}: ")
-        text = f"{chosen.where} of {chosen.reference}: {wrong}; or enter the right value by hand"
+        text = f"{chosen.where} of {chosen.reference}: {wrong}; or enter the correct value by hand"
         return None, [_problem(rule, "range", text)]
 
 

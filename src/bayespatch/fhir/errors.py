@@ -13,7 +13,7 @@ def refuse(where: str, wrong: str) -> FhirError:
 
 
 def shown(value: object) -> str:
-    """A value as messages show it: short, and without control characters.
+    """A value for messages: shortened, and without control characters.
 
     Examples
     --------

@@ -118,8 +118,9 @@ class Extractor:
     def candidates(
         self, entry: Entry, zone: tzinfo | None, known: medications.Medications | None = None
     ) -> list[Candidate]:
-        """Values that the rules find in a resource. A malformed resource is rejected if a rule applies or it "
-        "has no code.
+        """Values that the rules find in a resource.
+
+        A malformed resource is rejected if a rule applies to it, or if it has no code.
         """
         resource, where = entry.resource, entry.where
         kind = resource["resourceType"]
@@ -158,7 +159,7 @@ class Extractor:
         return made
 
     def _targets(self, resource: Resource, where: str, known: medications.Medications) -> Iterator[_Target]:
-        """Each rule that applies to a resource, once for each place to which it applies."""
+        """Each rule that applies to a resource, once for each element to which it applies."""
         kind = resource["resourceType"]
         for rule in self._any[kind]:
             yield _Target(rule, resource, where)
@@ -220,12 +221,12 @@ def reference_of(entry: Entry) -> str:
 
 def _status_text(kind: str, status: str, where: str) -> str:
     element = "verificationStatus" if kind == "Condition" else "status"
-    wrong = f"is {status!r}, so the value was left out; wait for the final one, or enter it by hand"
+    wrong = f"is {status!r}, so the value was not used; wait for the final one, or enter it by hand"
     return f"{where}.{element}: {wrong}"
 
 
 def _value(target: _Target, rules: Rules, zone: tzinfo | None) -> tuple[Value | Span, str]:
-    """The value of a column in a resource, None if it has none; and a pointer to the element."""
+    """The value of a column in a resource (None if there is none), and a pointer to the element."""
     rule, where = target.rule, target.where
     if rule.evaluate is None:
         return rule_level(rule, True, where), where
@@ -255,7 +256,7 @@ def _element(target: _Target) -> str:
 
 
 def plain_result(result: object, rule: Rule, rules: Rules, element: str, zone: tzinfo | None) -> Value | Span:
-    """A result of FHIRPath as a value of the column."""
+    """Convert a result of FHIRPath to a value of the column."""
     if is_interval(rule) and isinstance(result, str):
         span = read_time(result, zone)
         if span is None:
@@ -265,7 +266,7 @@ def plain_result(result: object, rule: Rule, rules: Rules, element: str, zone: t
         if "coding" in result or ("code" in result and "value" not in result):
             return _coded_level(result, rule, element)
         if isinstance(result.get("value"), str | bool | dict | list | None):
-            raise Unusable("value", element, "has no number and no code; correct the path, or the resource")
+            raise Unusable("value", element, "has neither a number nor a code; correct the path, or the resource")
         return _limited(_quantity(result, rule, rules, element), rule, element)
     if isinstance(result, Decimal):
         result = float(result)
@@ -274,20 +275,20 @@ def plain_result(result: object, rule: Rule, rules: Rules, element: str, zone: t
     if isinstance(result, bool) or not isinstance(result, int | float):
         return rule_level(rule, result if isinstance(result, bool) else str(result), element)
     if rule.unit:
-        wrong = f"{shown(result)} has no unit, and the column is in {rule.unit}; use a path to a Quantity"
+        wrong = f"{shown(result)} has no unit, but the column is in {rule.unit}; use a path to a Quantity"
         raise Unusable("unit", element, wrong)
     return _limited(_finite(result, element), rule, element)
 
 
 def _finite(number: float | Decimal, element: str) -> float:
-    """A number that a float can hold."""
+    """Convert a number to a finite float."""
     with suppress(OverflowError):
         return float(number)
     raise Unusable("value", element, "is too large; correct it")
 
 
 def _quantity(quantity: Resource, rule: Rule, rules: Rules, element: str) -> float:
-    """A Quantity in the unit of the column."""
+    """Convert a Quantity to the unit of the column."""
     number = _finite(quantity["value"], f"{element}.value")
     comparator = quantity.get("comparator")
     if comparator is not None:

@@ -30,7 +30,7 @@ class Mapping:
     rules : Rules
         The mapping file.
     dictionary : Dictionary or None
-        The data dictionary, against whose levels and ranges values are checked.
+        The data dictionary, whose levels and ranges the values must meet.
 
     Examples
     --------
@@ -77,7 +77,9 @@ class Mapping:
         Parameters
         ----------
         resources : dict, or sequence of dicts
-            A Bundle, or resources and Bundles; or entries, such as `labeled` makes of the prefetched data of CDS Hooks.
+            A Bundle, or resources and Bundles, or entries such as those that `labeled` returns for data prefetched by
+            CDS
+        Hooks.
         at : datetime, optional
             The time of the prediction: later information is not used. Default: now.
         """
@@ -89,7 +91,7 @@ class Mapping:
         return self.choose(patient, candidates, moment)
 
     def candidates(self, collected: collections.abc.Sequence[Entry], moment: datetime) -> tuple[str, list[Candidate]]:
-        """The patient of a bundle, and what the rules find in its resources."""
+        """The patient of a bundle, and the values that the rules find in its resources."""
         patient, belongs = _patient(collected)
         known = medications(collected)
         found: list[Candidate] = []
@@ -146,7 +148,7 @@ class Mapping:
 
 
 def _patient(collected: collections.abc.Sequence[Entry]) -> tuple[str, collections.abc.Callable[[Entry], bool]]:
-    """The patient of a bundle, and whether a resource is about the patient; two patients are refused."""
+    """The patient of a bundle, and a test whether a resource is about the patient; two patients are rejected."""
     patients = [entry for entry in collected if entry.resource["resourceType"] == "Patient"]
     names: dict[str, str] = {}  # reference -> id
     first = ""

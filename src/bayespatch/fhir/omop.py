@@ -1,6 +1,6 @@
 """Past cases from an OMOP common data model (5.3, 5.4): one query for each column and table, from the templates below.
 
-``omop`` in a mapping names standard concepts, including their descendants. Dates are known to the day.
+``omop`` in a mapping names standard concepts, including their descendants. Dates have a precision of one day.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bayespatch.fhir.rules import SYSTEMS, Rule
 from bayespatch.fhir.times import aware, read_time
 from bayespatch.source.database import read_rows
 
-Row = AnyMapping[str, Any]  # what a driver returns: numbers, texts, dates
+Row = AnyMapping[str, Any]  # as returned by a driver: numbers, strings, dates
 
 
 class _Table(NamedTuple):
@@ -82,7 +82,7 @@ def read_omop(
     Parameters
     ----------
     url : str
-        A database that `bayespatch.source.read` reads: SQLite, PostgreSQL or DuckDB.
+        URL of a SQLite, PostgreSQL or DuckDB database, as in `bayespatch.source.read`.
     mapping : Mapping
         Every column names concepts (``omop: [3004249]``), except those of a Patient, whose path is birthDate or gender.
     at : datetime, optional
@@ -106,7 +106,7 @@ def read_omop(
             for row in read_rows(url, _EVENTS.format(**table._asdict(), concepts=concepts)):
                 _add(records, row, _of_event(rule, table, row, mapping, moment))
     if not records:
-        raise FhirError("the database has no record that the mapping uses; check the concepts")
+        raise FhirError("the database has no records for this mapping; check the concepts")
     return cases_of(records, mapping, moment, skipped)
 
 
@@ -129,7 +129,7 @@ def _of_person(rule: Rule, row: Row, mapping: Mapping) -> Candidate | None:
 
 
 def _of_event(rule: Rule, table: _Table, row: Row, mapping: Mapping, moment: datetime) -> Candidate | None:
-    """The value of an event: its number or concept, its date if the path names one, or that it is there."""
+    """The value of an event: its number or concept, its date if the path names one, or true for its presence."""
     started, ended = (read_time(str(row[name])[:10], moment.tzinfo) for name in ("started", "ended"))
     where = f"{table.name}/{int(row['id'])}"
     base = Candidate(rule.column, None, started, started, ended, where, where)
@@ -147,7 +147,7 @@ def _of_event(rule: Rule, table: _Table, row: Row, mapping: Mapping, moment: dat
 
 
 def _candidate(rule: Rule, result: object, base: Candidate, mapping: Mapping) -> Candidate | None:
-    """The candidate with the value of a result, or with the reason why it has none."""
+    """The candidate with the value of a result, or with the reason why the value is unusable."""
     if result is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Reading of JSON health records within limits, and of the resources in a bundle."""
+"""Reads JSON health records within limits, and the resources in a bundle."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from bayespatch.fhir.errors import FhirError, refuse, shown
 from bayespatch.fhir.resources import Resource
 from bayespatch.types import JSONMapping
 
-MOST_BYTES = 20_000_000  # of a bundle, or of a line of NDJSON
-MOST_RESOURCES = 20_000  # of one patient
+MOST_BYTES = 20_000_000  # maximum size of a bundle, or of a line of NDJSON
+MOST_RESOURCES = 20_000  # maximum number of resources of one patient
 _DEEPEST = 40  # levels of objects and lists; resources of FHIR have fewer than 20
 
 
 class Entry(NamedTuple):
-    """A resource, where it is, and the URL by which others refer to it."""
+    """A resource, a pointer to it, and the URL by which other resources refer to it."""
 
     resource: Resource
     where: str
@@ -49,12 +49,12 @@ correct it
 def parse_json(data: bytes | str, where: str) -> object:
     """Any JSON value; too large or too deep input is rejected."""
     if len(data) > MOST_BYTES:
-        raise refuse(where, f"has {len(data):,} bytes, and at most {MOST_BYTES:,} are read; send fewer resources")
+        raise refuse(where, f"has {len(data):,} bytes, but the limit is {MOST_BYTES:,}; send fewer resources")
     try:
         value = json.loads(data, parse_constant=_no_constant)
     except RecursionError as error:
         raise refuse(where, "is nested too deeply; correct it") from error
-    except ValueError as error:  # also of bytes that are not UTF-8, and of integers with thousands of digits
+    except ValueError as error:  # also raised for bytes that are not UTF-8, and for integers with thousands of digits
         raise refuse(where, f"is not JSON ({error}); correct it") from error
     check_depth(value, where)
     return value
@@ -88,7 +88,7 @@ def check_object(value: object, where: str) -> Resource:
 
 
 def labeled(resources: JSONMapping, where: str) -> list[Entry]:
-    """The resources and the entries of the bundles of an object, such as the prefetched data of CDS Hooks.
+    """The resources in the values of an object and in its bundles, such as the prefetched data of CDS Hooks.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def entries(data: JSONMapping | Iterable[JSONMapping | Entry]) -> list[Entry]:
             collected += _entries(check_object(one, f"[{j}]"), f"[{j}]")
     if len(collected) > MOST_RESOURCES:
         raise FhirError(
-            f"Bundle.entry: has {len(collected):,} resources, and at most {MOST_RESOURCES:,} are read; send fewer"
+            f"Bundle.entry: has {len(collected):,} resources, but the limit is {MOST_RESOURCES:,}; send fewer"
         )
     return collected
 
@@ -150,7 +150,7 @@ def _entries(resource: Resource, where: str | None) -> Iterator[Entry]:
         if not isinstance(entry, dict):
             raise refuse(pointer, f"{shown(entry)} is not an entry; pass an object with 'resource'")
         if "resource" not in entry:
-            if "response" in entry:  # of a transaction or a batch
+            if "response" in entry:  # the entry belongs to a transaction or a batch
                 continue
             raise refuse(f"{pointer}.resource", "is missing; pass a resource, or remove the entry")
         url = entry.get("fullUrl", "")
@@ -163,4 +163,4 @@ def _entries(resource: Resource, where: str | None) -> Iterator[Entry]:
 
 
 def _no_constant(text: str) -> float:
-    raise ValueError(f"{text} is not a number of JSON")
+    raise ValueError(f"{text} is not a JSON number")

@@ -35,7 +35,7 @@ class ResourceType(NamedTuple):
     statuses : names
         Every status that FHIR allows; empty if the type has none.
     valid : names
-        The statuses whose information is used.
+        The statuses of resources that are used.
     """
 
     codes: tuple[str, ...] = ()

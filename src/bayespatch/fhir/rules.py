@@ -49,32 +49,32 @@ class Rule:
     resource : str
         The resource type.
     codes : tuple of Coding
-        Codes of the resource, or of a component of an Observation; a code that ends in ``*`` stands for all codes that
-        begin like it; empty: every resource of the type.
+        Codes of the resource, or of a component of an Observation; a code that ends in ``*`` stands for all codes with
+        this prefix; empty: every resource of the type.
     omop : tuple of int
         Standard concept ids of the OMOP CDM.
     path : str
-        A FHIRPath expression for the value; empty: the presence of such a resource, true.
+        A FHIRPath expression for the value; if empty, the value is true if there is such a resource.
     evaluate : callable
         The compiled expression.
     select : {"latest", "first", "max", "min"}
-        Which value counts when there are several.
+        Which of several values is used.
     within_days : float or None
         Older values are outdated.
     unit : str
         The UCUM unit of the column, or one of a, mo, wk, d for the time since a date.
     molar_mass : float or None
-        In g/mol, to convert between mass and amount of substance.
+        Molar mass in g/mol, to convert between mass and amount of substance.
     above : float or None
-        The value is whether the number, in `unit`, is above it.
+        Threshold in `unit`; the value of the column is whether the number is above it.
     values : dict
-        Codes (``system|code`` or the code alone), texts, numbers, true and false -> values of the column.
+        Codes (``system|code`` or the code alone), strings, numbers, true and false -> values of the column.
     absent_is_no : bool
-        Without such a resource the value is false, and not missing.
+        Whether the value is false, not missing, if there is no such resource.
     current : bool
-        Only resources that still hold at the time of the prediction.
+        Whether only resources that are still valid at the time of the prediction are used.
     undated : bool
-        Resources without a date count.
+        Whether resources without a date are used.
     """
 
     column: str
@@ -100,7 +100,7 @@ class Rule:
         return f"{shown_codes}, ..." if len(self.codes) > 3 else shown_codes
 
     def level(self, value: Value) -> Value:
-        """The value of the column for a value of the record; KeyError if the rule lists values, but not this one."""
+        """The value of the column for a value of the record; KeyError if the rule lists other values only."""
         return self.values[value_key(value)] if self.values else value
 
 
@@ -118,7 +118,7 @@ class Rules:
     at : Rule or None
         The time of the prediction of a past case, for bulk imports.
     units : dict of str to str
-        Unit texts in the record -> UCUM codes.
+        Units as written in the record -> UCUM codes.
     """
 
     version: Version
@@ -134,7 +134,7 @@ class Rules:
 
 
 def value_key(value: object) -> str:
-    """A value in the form of the keys of ``values``.
+    """Convert a value to the form of the keys of ``values``.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def read_rules(path_or_text: str | os.PathLike[str]) -> Rules:
 
 
 def _yaml(name: str, text: str) -> object:
-    """The contents of a YAML file without aliases, not too large and not too deep."""
+    """Parse a YAML file; aliases, too large files and too deep nesting are rejected."""
     try:
         import yaml
     except ImportError as error:
@@ -173,7 +173,7 @@ def _yaml(name: str, text: str) -> object:
         depth = 0
         for event in yaml.parse(text, yaml.SafeLoader):
             if isinstance(event, yaml.AliasEvent):
-                raise FhirError(f"{name}: has an alias (*name); write the value itself")
+                raise FhirError(f"{name}: has an alias (*name); write out the value")
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > _DEEPEST:
                 raise FhirError(f"{name}: is nested too deeply; correct it")
@@ -186,7 +186,7 @@ def _yaml(name: str, text: str) -> object:
 
 @dataclass
 class _Reader:
-    """Reads one mapping file; `name` begins its messages."""
+    """Reads one mapping file; its messages begin with `name`."""
 
     name: str
     systems: dict[str, str] = field(default_factory=lambda: dict(SYSTEMS))
@@ -225,7 +225,7 @@ class _Reader:
         if resource not in TYPES[self.version]:
             names = ", ".join(TYPES[self.version])
             raise self._wrong(
-                f"{where}.resource", f"{shown(parts.get('resource'))} is not a resource type of mappings; use {names}"
+                f"{where}.resource", f"{shown(parts.get('resource'))} is not a supported resource type; use {names}"
             )
         path = self._text(parts.get("path", _DEFAULT_PATHS.get(resource, "")), f"{where}.path")
         if resource == "Patient" and not path:
@@ -251,9 +251,9 @@ class _Reader:
         return rule
 
     def _check_rule(self, rule: Rule, where: str) -> None:
-        """Parts that contradict each other."""
+        """Reject parts that contradict each other."""
         if rule.absent_is_no and rule.values and "false" not in rule.values:
-            raise self._wrong(f"{where}.values", "absent: no needs the value of false; add it, such as false: 0")
+            raise self._wrong(f"{where}.values", "absent: no needs a value for false; add it, such as false: 0")
         if rule.above is not None and not rule.unit:
             raise self._wrong(f"{where}.above", "needs the unit of the threshold; add unit, such as mg/dL")
         if rule.current and not TYPES[self.version][rule.resource].period:
@@ -285,7 +285,7 @@ class _Reader:
         return tuple(concepts)
 
     def _compiled(self, path: str, where: str) -> Callable[[Resource], list[object]]:
-        """A FHIRPath expression, compiled and tried once."""
+        """Compile a FHIRPath expression and try it once."""
         try:
             import fhirpathpy
             from fhirpathpy.models import models
@@ -338,7 +338,7 @@ class _Reader:
 
     def _number(self, data: object, where: str) -> float | None:
         if data is not None and (isinstance(data, bool) or not isinstance(data, int | float) or data != data):
-            raise self._wrong(where, f"{shown(data)} is not a number; pass one")
+            raise self._wrong(where, f"{shown(data)} is not a number; pass a number")
         return None if data is None else float(data)
 
     def _positive(self, data: object, where: str) -> float | None:
@@ -378,7 +378,7 @@ class _Reader:
 
 
 def _evaluated(evaluate: Callable[[Resource, None], list[object]], resource: Resource) -> list[object]:
-    """What an expression gives for a resource."""
+    """The results of an expression for a resource."""
     return evaluate(resource, None)
 
 

@@ -64,7 +64,7 @@ def read_time(text: object, zone: tzinfo | None = None) -> Span | None:
 
 
 def aware(at: datetime | None) -> datetime:
-    """The time of a prediction with its time zone; None is now, and a time without a zone is in UTC."""
+    """The time of a prediction with a time zone; None means now, and a time without a zone is in UTC."""
     if at is None:
         return datetime.now(UTC)
     return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
@@ -88,7 +88,7 @@ def elapsed(since: Span, at: datetime, unit: str) -> int:
 
 
 def _zone(text: str | None, zone: tzinfo) -> tzinfo:
-    """The time zone that ends a dateTime."""
+    """The time zone at the end of a dateTime."""
     if text is None:
         return zone
     return datetime.fromisoformat(f"2000-01-01T00:00:00{'+00:00' if text == 'Z' else text}").tzinfo or zone

@@ -17,13 +17,13 @@ class UnitError(ValueError):
 
 
 class Conversion(NamedTuple):
-    """From one unit to another: ``scale * value + offset``."""
+    """Conversion from one unit to another: ``scale * value + offset``."""
 
     scale: float
     offset: float
 
     def __call__(self, value: float) -> float:
-        """The value in the other unit, without the digits that binary arithmetic adds."""
+        """The value in the other unit, without spurious digits from binary arithmetic."""
         return float(f"{self.scale * value + self.offset:.12g}")
 
 
@@ -76,7 +76,7 @@ class Unit(NamedTuple):
 
 @lru_cache(maxsize=1024)
 def unit(code: str) -> Unit:
-    """A UCUM code as a unit of pint.
+    """Convert a UCUM code to a pint unit.
 
     Powers of more than two digits are rejected: records name units, and computing ``10*4000000`` would hold up every
     other request.

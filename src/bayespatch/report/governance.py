@@ -1,6 +1,6 @@
 """Governance documents about a fitted model, as Markdown files to complete and approve.
 
-Known information is filled in from the overview of the model. Everything else is marked "To complete".
+The overview of the model provides the known information. Everything else is marked "To complete".
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MISSING = {
     "ignore": "Missing values are not compared.",
     "error": "Missing values are rejected.",
 }
-FEW = 50  # past cases of a subgroup; its scores are too uncertain below
+FEW = 50  # past cases; scores of smaller subgroups are too uncertain
 
 
 def governance_pack(
@@ -41,7 +41,7 @@ def governance_pack(
     overview : Overview
         From `clf.overview()`.
     folder : path
-        It is created if it is missing.
+        Output folder; created if it does not exist.
     intended_use : str, optional
         One or two sentences: which patients and which decisions the model is intended for.
     sha256 : str, optional
@@ -49,7 +49,7 @@ def governance_pack(
     history : sequence of dicts, optional
         Versions of the model, newest first: the fields of `casebase.models.ModelVersion`.
     overwrite : bool
-        Whether to replace documents, which may hold your own entries.
+        Whether to replace existing documents, which may contain your entries.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def governance_pack(
 
 
 def _content(overview: Overview) -> dict[str, object]:
-    """What the templates name."""
+    """The variables of the templates."""
     features, subgroups, decision = overview.features, overview.subgroups, overview.performance.decision
     return overview.to_dict() | {
         "today": datetime.date.today().isoformat(),
@@ -121,7 +121,7 @@ def _headline(performance: Performance) -> str:
 
 
 def _scores(performance: Performance) -> str:
-    """All scores as a table, beside those of the base rates."""
+    """All scores as a table, next to those of the base rates."""
     ranges, reference = performance.intervals, performance.reference
     rows = [
         f"| {name} | {_number(value)} | {_range(ranges[name])} | {_number(reference.get(name))} |"
@@ -149,7 +149,7 @@ def _share(feature: Mapping[str, float | Sequence[float]]) -> str:
 
 
 def _comparison(version: Mapping[str, object]) -> str:
-    """How a version compared with the active model of its time."""
+    """How a version compared with the model that was active at the time."""
     metrics = version["metrics"]
     both = metrics.get("both") if isinstance(metrics, Mapping) else None
     if not isinstance(both, Mapping):
@@ -172,7 +172,7 @@ def _number(value: float | None) -> str:
 
 
 def _escaped(value: object) -> object:
-    """Plain data in which all texts are safe."""
+    """Plain data in which all strings are safe for Markdown."""
     if isinstance(value, Mapping):
         return {_escaped(key): _escaped(one) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -181,7 +181,7 @@ def _escaped(value: object) -> object:
 
 
 def _cell(text: str) -> str:
-    """Text from the data inside a table: no column and no HTML of its own."""
+    """Escape text from the data for a table cell, so that it adds no columns or HTML."""
     escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|")
     return " ".join(escaped.split())
 

@@ -1,4 +1,4 @@
-"""Fills the templates. Texts from the data are escaped by the template engine; text is never interpreted as HTML."""
+"""Fills the templates. The template engine escapes text from the data, which is never interpreted as HTML."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def case_report(explanation: Explanation | JSONMapping, path: Path, *, overwrite
     Parameters
     ----------
     explanation : Explanation or dict
-        From `clf.explain`, or the result of its `to_dict`.
+        Result of `clf.explain`, or of its `to_dict`.
     path : path
-        Of the HTML file.
+        The HTML file to write.
     overwrite : bool
         Whether to replace an existing file.
     """
@@ -48,13 +48,13 @@ def case_report(explanation: Explanation | JSONMapping, path: Path, *, overwrite
 
 
 def model_report(model: HasOverview, path: Path, *, intended_use: str = "", overwrite: bool = False) -> None:
-    """Write the page about a fitted model: the items of TRIPOD+AI that software can fill.
+    """Write the page about a fitted model: the items of TRIPOD+AI that software can fill in.
 
     Parameters
     ----------
     model : fitted estimator
     path : path
-        Of the HTML file.
+        The HTML file to write.
     intended_use : str, optional
         Which patients and which decisions the model is intended for; if omitted, the page says "not specified".
     overwrite : bool
@@ -62,12 +62,12 @@ def model_report(model: HasOverview, path: Path, *, intended_use: str = "", over
     """
     _check_free(path, overwrite)
     if not isinstance(intended_use, str):
-        raise ValueError(f"intended_use={intended_use!r} is not a text; pass one or two sentences")
+        raise ValueError(f"intended_use={intended_use!r} is not text; pass one or two sentences")
     _write(path, model_page(model.overview(), intended_use=intended_use))
 
 
 def _check_free(path: Path, overwrite: bool) -> None:
-    """A path that can be written to, and where nothing is that would be lost."""
+    """Check that a path is writable and that no existing file would be lost."""
     check_writable(path)
     if os.path.exists(path) and not overwrite:
         raise refuse(path, "already exists", "pass overwrite=True to replace it, or another name")
@@ -99,7 +99,7 @@ def case_body(explanation: Explanation | JSONMapping, *, case_link: str = "", da
     case_link : str
         Prefix of a URL to which the number of a past case is appended; if given, past cases are links.
     date : str
-        When the answer was given; today by default.
+        Date of the answer; today by default.
     """
     return html.answer(_data(explanation), case_link=case_link, date=date or _today())
 
@@ -148,7 +148,7 @@ def _body(template: str, **content: object) -> str:
 
 
 def _page(template: str, **content: object) -> str:
-    """A page with its style and script inside; the browser runs this script and no other."""
+    """A page with its style and script inline; the browser runs no other script."""
     from markupsafe import Markup
 
     parts = {"style": style(), "script": script()}
@@ -160,7 +160,7 @@ def _page(template: str, **content: object) -> str:
 
 
 def _hash(text: str) -> str:
-    """By which a content security policy knows an inline text."""
+    """The hash by which a content security policy allows an inline script or style."""
     return f"sha256-{b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
@@ -173,7 +173,7 @@ def _today() -> str:
 
 
 def _write(path: Path, page: str) -> None:
-    """All of a page or nothing."""
+    """Write a page atomically."""
     with replacing(path) as file:
         file.write(page.encode("utf-8"))
 

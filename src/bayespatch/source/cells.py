@@ -1,8 +1,8 @@
-"""Cells of a CSV file that a spreadsheet would run."""
+"""Cells of a CSV file that a spreadsheet would run as formulas."""
 
 from __future__ import annotations
 
-_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # also as some keyboards write them
+_FORMULA = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")  # also their full-width forms
 
 
 def is_formula(text: str) -> bool:

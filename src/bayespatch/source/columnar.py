@@ -28,9 +28,9 @@ def read_columnar(
             frame = _with_polars(path, layout, pandas.DataFrame)
     except ImportError as error:
         raise ImportError(f'{layout} files need pyarrow: pip install "bayespatch[parquet]"') from error
-    except Exception as error:  # both libraries have many error types, which all mean the same here
+    except Exception as error:  # both libraries have many error types, handled the same way here
         raise refuse(source, f"cannot be read as {layout} ({error}); use another copy of the file") from error
-    if frame.index.name is not None:  # pandas keeps it apart, for us it is a column
+    if frame.index.name is not None:  # pandas separates the index from the columns; here it is a column
         frame = frame.reset_index()
     frame = frame.rename(columns=str)
     check_names(source, list(frame.columns))

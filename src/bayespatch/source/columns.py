@@ -13,8 +13,8 @@ from bayespatch.duplicates import duplicate_groups
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-LEAST_ROWS = 20  # fewer say nothing about a column
-NEARLY_ALL = 0.95  # distinct values, over rows
+LEAST_ROWS = 20  # fewer rows are not enough to judge a column
+NEARLY_ALL = 0.95  # ratio of distinct values to rows
 _NAMED_LIKE_ONE = re.compile(
     r"(^|[^a-z])(ids?|identifier|mrn|uuid|guid|ssn|key|index|no|nr|num|number|record|row)([^a-z]|$)|patient|case|unnamed",
     re.IGNORECASE,
@@ -25,10 +25,10 @@ _NAMES_PATIENTS = re.compile(
     r"|ids?|identifier|record[ _.-]?(id|no|nr|number)",
     re.IGNORECASE,
 )
-_LEAST_PATIENTS = 10  # fewer distinct values are groups of patients
-_LEAK = 0.995  # of the cases that a column on its own predicts correctly
-_MOST_CLASSES = 20  # more different numbers are no classes
-_USUAL = 0.95  # if the most frequent class is correct this often, nothing is a leak
+_LEAST_PATIENTS = 10  # a column with fewer distinct values identifies groups of patients
+_LEAK = 0.995  # a column that predicts at least this share of cases on its own is a leak
+_MOST_CLASSES = 20  # with more different numbers, the outcome is a quantity
+_USUAL = 0.95  # if the most frequent class has at least this share, no column counts as a leak
 
 
 class Found(NamedTuple):
@@ -37,9 +37,9 @@ class Found(NamedTuple):
     Attributes
     ----------
     identifiers : dict of str to str
-        Column -> why it looks like one.
+        Column -> why it looks like an identifier.
     unique : list of str
-        Text columns that hardly any two cases share.
+        Text columns whose values are nearly all different.
     leaks : dict of str to float
         Column -> share of the cases whose outcome it predicts on its own.
     constant : dict of str to str
@@ -47,7 +47,7 @@ class Found(NamedTuple):
     copies : dict of str to str
         Column -> the earlier column with the same content.
     repeated : dict of str to int
-        Column that is named like a patient's identifier -> number of rows that share their value with another row.
+        Column with the name of a patient identifier -> number of rows that share their value with another row.
     """
 
     identifiers: dict[str, str]
@@ -109,7 +109,7 @@ def repeated_rows(X: DataFrame) -> tuple[NDArray[np.int64], ...]:
 
 
 def _n_shared(column: Series) -> int:
-    """How many rows share their value, where the column is named like a patient's identifier."""
+    """The number of rows that share their value, if the column has the name of a patient identifier; otherwise 0."""
     known = column.dropna()
     if _NAMES_PATIENTS.fullmatch(str(column.name).strip()) is None or known.nunique() < _LEAST_PATIENTS:
         return 0
@@ -133,22 +133,22 @@ def _identifier(column: Series) -> str | None:
         if not np.all(numbers == np.floor(numbers)):
             return None
         if named:
-            return "nearly all values are different whole numbers, and the name suggests one"
+            return "nearly all values are different whole numbers, and its name suggests an identifier"
         steps = np.diff(numbers)
         if known.nunique() == len(known) and (np.all(steps == 1) or np.all(steps > 0)):
             return "whole numbers that increase from row to row"
         return None
-    return "nearly all values are different, and the name suggests one" if named else None
+    return "nearly all values are different, and its name suggests an identifier" if named else None
 
 
 def _alone(column: Series, y: Series) -> float | None:
-    """The share of the cases whose outcome the column alone tells, where that is suspicious."""
+    """The share of the cases whose outcome the column alone predicts, if it is suspiciously high; otherwise None."""
     known = column.notna().to_numpy()
     if known.sum() < LEAST_ROWS:
         return None
     x, truth = column[known], y[known]
     if truth.dtype.kind == "f" and (truth.nunique() > _MOST_CLASSES or (truth != truth.round()).any()):
-        # A number is to be predicted.
+        # The outcome is a number.
         if column.dtype.kind not in "iuf" or x.nunique() < 3 or truth.nunique() < 3:
             return None
         same = abs(float(np.corrcoef(x.to_numpy(np.float64), truth.to_numpy(np.float64))[0, 1]))
@@ -161,7 +161,7 @@ def _alone(column: Series, y: Series) -> float | None:
     else:
         _, levels = np.unique(x.astype(str).to_numpy(), return_inverse=True)
         if 4 * (levels.max() + 1) > len(levels):
-            return None  # so few cases for each value say nothing
+            return None  # too few cases for each value
         table = np.zeros((levels.max() + 1, codes.max() + 1))
         np.add.at(table, (levels, codes), 1.0)
         share = float(table.max(axis=1).sum() / len(codes))
@@ -169,7 +169,7 @@ def _alone(column: Series, y: Series) -> float | None:
 
 
 def _by_thresholds(x: np.ndarray, codes: np.ndarray) -> float:
-    """How often cutting the numbers once for each further class tells the class: by the best single cut for two."""
+    """Accuracy of dividing the numbers at one cut for each further class; with two classes, at the best cut."""
     order = np.argsort(x, kind="stable")
     ordered, values = codes[order], x[order]
     n_classes = int(codes.max()) + 1
@@ -185,16 +185,16 @@ def _by_thresholds(x: np.ndarray, codes: np.ndarray) -> float:
 
 
 def _copies(X: DataFrame) -> dict[str, str]:
-    """Columns that say the same as an earlier one: equal, or other names for the same values."""
+    """Columns with the same content as an earlier one: equal, or with other names for the same values."""
     seen: dict[bytes, str] = {}
-    found = {}
+    copies = {}
     for name in X.columns:
         column = X[name]
-        # The order in which values first appear: equal for columns that are the same but for their names.
+        # Codes by first appearance are equal for columns that differ only in the names of their values.
         codes = column.astype(object).where(column.notna(), None).factorize()[0]
         key = codes.astype(np.int32).tobytes()
         if key in seen:
-            found[str(name)] = seen[key]
+            copies[str(name)] = seen[key]
         elif column.nunique() < NEARLY_ALL * len(column) or column.dtype.kind == "f":
             seen[key] = str(name)
-    return found
+    return copies

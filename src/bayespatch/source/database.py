@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 _MEMORY = ":memory:"
-# What may follow the question mark of a URL of PostgreSQL: libpq's own words
+# Options allowed after the question mark of a PostgreSQL URL, as named by libpq
 _OPTIONS = frozenset(
     (
         *("host", "hostaddr", "port", "dbname", "user", "password", "passfile", "service", "options"),
@@ -36,13 +36,13 @@ class Address(NamedTuple):
     """Address of a database: as shown, as used to connect, and the secrets that messages must not contain."""
 
     shown: str
-    path: str = ""  # of a file
-    options: dict[str, str] = {}  # noqa: RUF012  # of a server; nobody changes it
+    path: str = ""  # path of a file
+    options: dict[str, str] = {}  # noqa: RUF012  # connection options of a server; never changed
     secrets: tuple[str, ...] = ()
 
 
 class Cursor(Protocol):
-    """What every driver returns."""
+    """The cursor that every driver returns."""
 
     @property
     def description(self) -> Sequence[Sequence[object]] | None:
@@ -53,7 +53,7 @@ class Cursor(Protocol):
 
 
 class Answer(NamedTuple):
-    """What a query returns; `names` is None if it is not a table."""
+    """The result of a query; `names` is None if it is not a table."""
 
     names: Sequence[str] | None
     rows: Sequence[Sequence[object]]
@@ -68,48 +68,52 @@ def read_query(url: str, query: str | None) -> DataFrame:
         ``sqlite:///cases.db`` (a fourth slash begins an absolute path), ``postgresql://user@host/name`` or
         ``duckdb:///cases.duckdb``; ``duckdb://`` alone is a database in memory, whose queries can read files.
     query : str
-        A single SELECT: databases are read and never written.
+        A single SELECT statement; databases are never written.
     """
     shown, answer = _answered(url, query)
     return frame_of(shown, answer.names or (), answer.rows)
 
 
 def read_rows(url: str, query: str) -> list[JSONObject]:
-    """The rows of a query as the driver returns them, by column; there may be none."""
+    """The rows of a query as the driver returns them, by column; possibly none."""
     _, answer = _answered(url, query)
     return [dict(zip(answer.names or (), row, strict=True)) for row in answer.rows]
 
 
 def _answered(url: str, query: str | None) -> tuple[str, Answer]:
-    """The name of a database for messages, and its answer to a query, which is a table."""
+    """The name of a database for messages, and its answer to a query, which must be a table."""
     scheme = url.partition("://")[0].lower()
     if scheme not in _ASKED:
         raise refuse(f"{scheme}://***", f"{scheme}:// is not supported; pass sqlite:///, postgresql:// or duckdb:///")
     address = _server(url) if scheme.startswith("postgres") else _file(scheme, url)
     if query is None or not query.strip():
-        raise refuse(address.shown, "a database needs a query; pass one: --query 'SELECT ...'")
+        raise refuse(address.shown, "a database needs a query; pass --query 'SELECT ...'")
     try:
         answer = _ASKED[scheme](address, query)
     except (ImportError, ValueError):
         raise
     except Exception as error:  # every driver has its own errors
-        said = str(error).strip().partition("\n")[0]
+        message = str(error).strip().partition("\n")[0]
         if any(secret in str(error) for secret in address.secrets):
-            said = "its message repeats a part of the URL that may be a password, and is not shown"
-        raise refuse(address.shown, f"the database reports an error ({said}); correct the URL or the query") from None
+            message = "its message is hidden because it repeats a part of the URL that may be a password"
+        raise refuse(
+            address.shown, f"the database reports an error ({message}); correct the URL or the query"
+        ) from None
     if answer.names is None:
         raise refuse(address.shown, "the query returns no table; pass a SELECT")
     return address.shown, answer
 
 
 def _ask_sqlite(address: Address, query: str) -> Answer:
-    """Nothing is allowed but to select, to read columns and to call functions."""
+    """Query SQLite; only selecting, reading columns and calling functions is allowed."""
     import sqlite3
 
     allowed = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_FUNCTION, sqlite3.SQLITE_RECURSIVE)
     _check_there(address)
     with closing(sqlite3.connect(f"file:{quote(address.path)}?mode=ro", uri=True)) as connection:
-        connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)  # other files, which VACUUM INTO would make as well
+        connection.setlimit(
+            sqlite3.SQLITE_LIMIT_ATTACHED, 0
+        )  # no access to other files, which VACUUM INTO could also write
         connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_OK if action in allowed else sqlite3.SQLITE_DENY)
         try:
             return _answer(connection.execute(query))
@@ -120,7 +124,7 @@ def _ask_sqlite(address: Address, query: str) -> Answer:
 
 
 def _ask_postgresql(address: Address, query: str) -> Answer:
-    """A cursor can be declared for a single SELECT and for nothing else; the transaction can only read."""
+    """Query PostgreSQL in a read-only transaction; a named cursor accepts only a single SELECT."""
     try:
         import psycopg
     except ImportError as error:
@@ -132,7 +136,7 @@ def _ask_postgresql(address: Address, query: str) -> Answer:
 
 
 def _ask_duckdb(address: Address, query: str) -> Answer:
-    """A single SELECT; beside a file of its own it can see no other, and in memory it can read files but not write."""
+    """Query DuckDB with a single SELECT: a database file has no access to other files; in memory, files can be read."""
     try:
         import duckdb
     except ImportError as error:
@@ -142,7 +146,7 @@ def _ask_duckdb(address: Address, query: str) -> Answer:
         _check_there(address)
     statements = duckdb.extract_statements(query)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise refuse(address.shown, "the query is not one SELECT; databases are only read: pass a single SELECT")
+        raise refuse(address.shown, "the query must be a single SELECT, because databases are only read; correct it")
     config: dict[str, str | bool | int | float | list[str]] = {
         "autoinstall_known_extensions": "false",
         "allow_community_extensions": "false",
@@ -155,14 +159,14 @@ def _ask_duckdb(address: Address, query: str) -> Answer:
 
 
 def _answer(cursor: Cursor) -> Answer:
-    """Names and rows; only where there are names may rows be fetched."""
+    """Names and rows; rows can be fetched only if there are names."""
     if not cursor.description:
         return Answer(None, ())
     return Answer([str(column[0]) for column in cursor.description], cursor.fetchall())
 
 
 def _file(scheme: str, url: str) -> Address:
-    """The path behind the third slash; what follows a question mark is left out."""
+    """The path after the third slash, without anything after a question mark."""
     host, _, path = url.partition("://")[2].partition("?")[0].partition("/")
     if host and not (scheme == "duckdb" and host == _MEMORY):
         raise refuse(f"{scheme}://***", f"a file has no host; pass {scheme}:///FILE (a fourth slash: from the root)")

@@ -1,7 +1,7 @@
 """Conversion of dates to years or days between two dates.
 
 An interval is a separate column whose name describes its computation, such as ``years from born to admitted``, so a
-model can compute it again from the dates of new cases.
+model can compute it from the dates of new cases.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Interval(NamedTuple):
     start : str
         A column of dates.
     end : str
-        Another one, a date such as 2024-12-31, or "today".
+        Another column of dates, a date such as 2024-12-31, or "today".
 
     Examples
     --------
@@ -57,8 +57,8 @@ class Interval(NamedTuple):
     @classmethod
     def named(cls, name: str) -> Interval | None:
         """The interval with this name; None for other names."""
-        found = _NAME.fullmatch(name)
-        return None if found is None else cls("years" if found[1] == "years" else "days", found[2], found[3])
+        match = _NAME.fullmatch(name)
+        return None if match is None else cls("years" if match[1] == "years" else "days", match[2], match[3])
 
     def columns(self, frame: DataFrame) -> list[str]:
         """The required date columns that the table does not have."""
@@ -70,7 +70,7 @@ class Interval(NamedTuple):
         fixed = self._fixed_end()
         end = dates_of(frame[self.end]) if fixed is None else fixed
         days = (end - dates_of(frame[self.start])).dt.total_seconds() / 86400.0
-        # As exactly as anybody says it: a birthday is no measurement.
+        # Rounded, because more digits would suggest a precision that ages and stays do not have.
         return (days / DAYS_A_YEAR).round(1) if self.unit == "years" else days.round(0)
 
     def _fixed_end(self) -> Timestamp | None:
@@ -92,7 +92,7 @@ def holds_dates(column: Series) -> bool:
 
 
 def dates_of(column: Series) -> Series:
-    """A column of text or dates as times; the column must show which of two numbers is the day.
+    """Convert a column of text or dates to timestamps; its values must show which of two numbers is the day.
 
     Examples
     --------
@@ -108,10 +108,10 @@ def dates_of(column: Series) -> Series:
         example = f", such as {str(known.iloc[0])!r}" if len(known) else ""
         raise ValueError(f"column {str(column.name)!r} contains no dates{example}; name a column of dates")
     texts = [str(value) for value in known]
-    found = [_OTHER.fullmatch(text) for text in texts]
-    if not any(found):
+    matches = [_OTHER.fullmatch(text) for text in texts]
+    if not any(matches):
         return pandas.to_datetime(column.where(column.isna(), column.astype(str)), format="ISO8601")
-    parts = [match for match in found if match is not None]
+    parts = [match for match in matches if match is not None]
     if len(parts) < len(texts):
         raise ValueError(
             f"column {str(column.name)!r} has dates in several formats, such as {texts[0]!r} and "

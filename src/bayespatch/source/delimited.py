@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 MISSING = frozenset(("", "NA", "N/A", "n/a", "NaN", "nan", "NULL", "null", "?"))
 DELIMITERS = (",", ";", "\t", "|")
 DELIMITER_WORDS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";", "pipe": "|"}
-_LINES = 50  # that are looked at to find the delimiter
-_SUSPECT = re.compile(r"[,;:|^~\t]")  # in the name of an only column: the delimiter has not been found
+_LINES = 50  # number of lines used to detect the delimiter
+_SUSPECT = re.compile(r"[,;:|^~\t]")  # in the name of the only column, this shows that the delimiter was not detected
 _KNOWN_FILES = {
     b"\xd0\xcf\x11\xe0": "is an old Excel workbook (.xls); save the sheet as .xlsx or CSV and pass that",
     b"SQLite format 3\x00": "is a SQLite database; pass it as sqlite:///PATH, with --query 'SELECT ...'",
@@ -48,7 +48,7 @@ def read_delimited(
     data : bytes
         UTF-8, UTF-16 with a byte order mark, or Windows-1252.
     delimiter : str, optional
-        The character between the values, or its name (tab, space, comma, semicolon, pipe); None finds it: comma,
+        The character between the values, or its name (tab, space, comma, semicolon, pipe); None detects comma,
         semicolon, tab or |. Any number of spaces counts as one.
     texts : names
         Columns that remain text even if all values look like numbers.
@@ -64,7 +64,9 @@ def read_delimited(
     if delimiter is not None:
         delimiter = DELIMITER_WORDS.get(delimiter.lower(), delimiter)
         if len(delimiter) != 1:
-            raise ValueError(f"--delimiter {delimiter!r} is not one character; pass one, such as ';', or tab or space")
+            raise ValueError(
+                f"--delimiter {delimiter!r} is not a single character; pass a character such as ';', or tab or space"
+            )
     if not text.strip():
         raise refuse(source, "the file is empty; pass a table with a first line of column names")
     separator = delimiter or _delimiter_of(text)
@@ -76,8 +78,8 @@ def read_delimited(
         if len(values) != len(names):
             raise refuse(
                 source,
-                f"line {number} has {len(values)} values and the first line names {len(names)} columns; "
-                f"correct the line (a value with {separator!r} in it needs quotation marks), or name the --delimiter",
+                f"line {number} has {len(values)} values, but the first line names {len(names)} columns; "
+                f"correct the line (a value that contains {separator!r} needs quotation marks), or pass --delimiter",
             )
         for column, value in zip(columns, values, strict=True):
             column.append(None if value in MISSING else value)
@@ -100,7 +102,7 @@ def _decoded(source: str, data: bytes) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
-        text = data.decode("cp1252", errors="replace")  # what spreadsheets on Windows write
+        text = data.decode("cp1252", errors="replace")  # written by spreadsheets on Windows
     strange = sum(not (character.isprintable() or character in "\r\n\t") for character in text[:10_000])
     if strange > len(text[:10_000]) / 50:
         raise refuse(source, "is a binary file, not a table; pass CSV, Parquet or Arrow")
@@ -108,7 +110,7 @@ def _decoded(source: str, data: bytes) -> str:
 
 
 def _delimiter_of(text: str) -> str:
-    """The delimiter with which the first lines have the same number of values, the more the better."""
+    """The delimiter that divides the first lines into the same number of values, preferably many."""
     head = list(islice(io.StringIO(text, newline=""), _LINES))
 
     def score(delimiter: str) -> tuple[bool, int]:
@@ -133,7 +135,7 @@ def _lines(source: str, text: str, delimiter: str) -> Iterator[tuple[int, list[s
                 yield reader.line_num, [value.strip() for value in values]
     except csv.Error as error:
         raise refuse(
-            source, f"line {reader.line_num} cannot be read ({error}); look for a quotation mark that is not closed"
+            source, f"line {reader.line_num} cannot be read ({error}); look for an unclosed quotation mark"
         ) from error
 
 
@@ -163,7 +165,7 @@ def _is_number(text: str) -> bool:
 
 
 def _typed(values: list[str | None]) -> object:
-    """Numbers or booleans where all known values are, else the texts."""
+    """Numbers or booleans if all known values are; otherwise text."""
     known = [value for value in values if value is not None]
     if not known:
         return values

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-MOST_COLUMNS = 10_000  # a wider table is one that lies on its side, or not a table of cases
+MOST_COLUMNS = 10_000  # a wider table is probably transposed, or not a table of cases
 
 
 def import_pandas() -> ModuleType:
@@ -41,9 +41,7 @@ def check_names(source: str, names: Sequence[str]) -> None:
         )
     blank = [number for number, name in enumerate(names, start=1) if not name]
     if blank:
-        raise refuse(
-            source, f"column {blank[0]} has no name; give it one (a column of row numbers can then be named with --id)"
-        )
+        raise refuse(source, f"column {blank[0]} has no name; name it (and pass it as --id if it contains row numbers)")
     repeated = [name for name, count in Counter(names).items() if count > 1]
     if repeated:
         raise refuse(source, f"more than one column is named {listed(repeated)}; give every column a distinct name")
@@ -68,11 +66,11 @@ def plain_text(value: object) -> str:
 
 
 def listed(names: Iterable[object], most: int = 6) -> str:
-    """Names for a sentence.
+    """A list of names for a sentence.
 
     >>> listed(["age", "sex", "chol"], most=2)
     "'age', 'sex' and 1 more"
     """
-    known = list(names)
-    shown = ", ".join(repr(str(name)) for name in known[:most])
-    return shown + (f" and {len(known) - most} more" if len(known) > most else "")
+    all_names = list(names)
+    shown = ", ".join(repr(str(name)) for name in all_names[:most])
+    return shown + (f" and {len(all_names) - most} more" if len(all_names) > most else "")

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 Cell: TypeAlias = str | float
 
-LEAST_NUMBERS = 20  # fewer plain numbers beside limits or remarks may be names of categories
-LEAST_DISTINCT = 10  # likewise
-MOST_REMARKS = 0.05  # of the known values; with more remarks, they are categories
+LEAST_NUMBERS = 20  # with fewer plain numbers next to limits or remarks, they may be category codes
+LEAST_DISTINCT = 10  # likewise for distinct values
+MOST_REMARKS = 0.05  # maximum share of remarks among the known values; with more, the values are categories
 _NUMBER = re.compile(
     r"(?P<limit>[<>≤≥]=?)?\s*(?P<number>[-+]?(?:\d+(?:[.,]\d+)?|[.,]\d+)(?:[eE][-+]?\d+)?)\s*(?P<unit>[a-zA-Zµμ°%‰×*].*)?"
 )
-_GROUPED = re.compile(r"[-+]?\d{1,3},\d{3}")  # 1,234: with a comma for thousands, or for decimals
-# A unit is a quotient, such as mg/dl or 10^9/l, or one of these.
-# No single letters: 2a is a stage.
+_GROUPED = re.compile(r"[-+]?\d{1,3},\d{3}")  # 1,234: the comma may separate thousands or decimals
+# A unit is a quotient, such as mg/dl or 10^9/l, or one of the following.
+# Single letters are excluded: 2a is a stage.
 _UNITS = re.compile(
     r"%|‰|yrs?|years?|mo|months?|wk|weeks?|days?|hr|hours?|min|sec|ms|kg|[mµμunp]g|lbs?|oz|[mµμunp]?mol|[dmµμuf]l|"
     r"[cmµμu]m|in|inch(es)?|ft|m[²2]|kpa|mmhg|cmh2o|bar|bpm|hz|[km]?iu|[km]u|meq|mosm|°[cf]|kcal|kj|points"
@@ -50,22 +50,22 @@ def with_lab_values(
     ----------
     frame : pandas data frame
     texts : names
-        Columns that are not changed.
+        Columns that remain text.
     numbers : dict of str to str, optional
         Columns to read as numbers -> their unit, or an empty string.
     commas : bool
-        Whether 1,234 is a number with decimals.
+        Whether the comma in 1,234 is a decimal comma.
     """
-    known = dict(numbers or {})
+    units = dict(numbers or {})
     new = {}
     for name in map(str, frame.columns):
         column = frame[name]
         if name in texts or column.dtype.kind in "biufcMm":
             continue
         values = column.astype(object).where(column.notna(), None).tolist()
-        found = lab_values(name, values, unit=known.get(name), commas=commas)
-        if found is not None:
-            new[name] = import_pandas().Series(found, index=column.index, dtype="float64")
+        numeric = lab_values(name, values, unit=units.get(name), commas=commas)
+        if numeric is not None:
+            new[name] = import_pandas().Series(numeric, index=column.index, dtype="float64")
     return frame.assign(**new) if new else frame
 
 
@@ -74,9 +74,10 @@ def lab_values(
 ) -> list[float | None] | None:
     """Convert a text column to numbers if most values are numbers, with a `LabValueWarning`.
 
-    "<0.3" and ">10" become the limit, "12 mg/dl" the number, "0,3" a number with decimals. A remark, such as
-    "haemolytic", becomes missing. None if the texts stay texts: more than 5 % of them are remarks, a remark has
-    digits (a code such as V57), limits there are limits or remarks but fewer than 20 plain numbers, or units differ.
+    "<0.3" and ">10" become the limit, "12 mg/dl" becomes the number, and "0,3" a number with decimals. A remark, such
+    as "hemolytic", becomes missing. Returns None if the column remains text: more than 5% of the values are remarks, a
+    remark has digits (a code such as V57), there are limits or remarks but fewer than 20 plain numbers, or units
+    differ.
 
     Parameters
     ----------
@@ -84,10 +85,10 @@ def lab_values(
         Name of the column in messages.
     values : sequence of str, numbers or None
     unit : str, optional
-        Given if the column is known to be numeric: other values become missing. A non-empty string is the unit; other
+        Pass it if the column is known to be numeric: other values become missing. A non-empty string is the unit; other
         units are rejected.
     commas : bool
-        Whether 1,234 is a number with decimals; by default, an ambiguous column remains text.
+        Whether the comma in 1,234 is a decimal comma; by default, an ambiguous column remains text.
 
     Examples
     --------
@@ -116,25 +117,25 @@ def lab_values(
         return None
     if not _one_unit(name, units, unit):
         return None
-    found = [None if value is None else getattr(parsed[value], "number", None) for value in cells]
+    numeric = [None if value is None else getattr(parsed[value], "number", None) for value in cells]
     _tell(name, known, parsed, units, strict=unit is not None)
-    return found
+    return numeric
 
 
 def _parse(value: str | float) -> _Parsed | None:
     if not isinstance(value, str):
         return _Parsed(float(value), False, False, "")
-    found = _NUMBER.fullmatch(value.strip())
-    if found is None:
+    match = _NUMBER.fullmatch(value.strip())
+    if match is None:
         return None
-    unit = _unit(found["unit"] or "")
+    unit = _unit(match["unit"] or "")
     if unit and "/" not in unit and not _UNITS.fullmatch(unit):
         return None
-    return _Parsed(float(found["number"].replace(",", ".")), bool(found["limit"]), "," in found["number"], unit)
+    return _Parsed(float(match["number"].replace(",", ".")), bool(match["limit"]), "," in match["number"], unit)
 
 
 def _unit(text: str) -> str:
-    """A unit in one spelling: without capitals, one of two signs for micro, one year as many years."""
+    """The normalized spelling of a unit: lower case, one of the two signs for micro, singular."""
     return re.sub(r"\b(year|yr|month|week|day|hour)s\b", r"\1", " ".join(text.lower().split()).replace("μ", "µ"))
 
 
@@ -155,21 +156,21 @@ def _are_numbers(known: Sequence[Cell], parsed: Mapping[Cell, _Parsed | None]) -
 
 
 def _one_unit(name: str, units: Counter[str], unit: str | None) -> bool:
-    """Whether all values have the same unit; refused where the column is known to be numbers."""
+    """Whether all values have the same unit; differing units are an error if the column is known to be numeric."""
     if len(units) > 1:
         if unit is not None:
             raise ValueError(f"column {name!r} has values in different units: {listed(units)}; convert them to one")
         _warn(name, f"values in different units ({listed(units)}) are not read as numbers; convert them to one unit")
         return False
     if unit and units and _unit(unit) not in units:
-        raise ValueError(f"column {name!r} has values in {listed(units)} and should be in {unit!r}; convert them")
+        raise ValueError(f"column {name!r} has values in {listed(units)}, but should be in {unit!r}; convert them")
     return True
 
 
 def _tell(
     name: str, known: Sequence[Cell], parsed: Mapping[Cell, _Parsed | None], units: Counter[str], *, strict: bool
 ) -> None:
-    """A warning about everything that is not written as a plain number."""
+    """Warn about all values that are not plain numbers."""
     counts = Counter(known)
     kinds: dict[str, list[Cell]] = {"limits": [], "units": [], "commas": [], "remarks": []}
     for value, part in parsed.items():
@@ -190,7 +191,7 @@ def _tell(
     if n["remarks"]:
         parts.append(f"{n['remarks']} text{'s' * (n['remarks'] > 1)} as missing ({listed(kinds['remarks'], 3)})")
     if parts:
-        keep = "" if strict else "; to keep the texts, give the column the kind text in the data dictionary"
+        keep = "" if strict else "; to keep the text, give the column the kind text in the data dictionary"
         _warn(name, f"{len(known)} values are read as numbers: {', '.join(parts)}{keep}")
 
 

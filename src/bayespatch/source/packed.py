@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 GZIP, ZIP = b"\x1f\x8b", b"PK\x03\x04"
-_TIMES = 3  # the memory that a table takes while it is read, over the size of its text, at the least
-_MOST_EXCEL = 1_000_000_000  # bytes that a workbook may have when it is unpacked
+_TIMES = 3  # memory needed to read a table, at least, as a multiple of the size of its text
+_MOST_EXCEL = 1_000_000_000  # maximum size in bytes of an unpacked workbook
 
 
 def unpacked(source: str, data: bytes) -> bytes:
-    """The uncompressed bytes of a gzip file; one that would not fit into memory is rejected first."""
+    """The uncompressed bytes of a gzip file; a file that would not fit into memory is rejected before that."""
     available = available_memory()
     most = 2**40 if available is None else available // _TIMES
     found, size, rest = [], 0, data
@@ -30,11 +30,9 @@ def unpacked(source: str, data: bytes) -> bytes:
             part = stream.decompress(rest, most + 1 - size)
             size += len(part)
             if size > most:
-                raise refuse(
-                    source, f"holds more than {shown_bytes(most)} when it is unpacked; pass fewer rows or columns"
-                )
+                raise refuse(source, f"is larger than {shown_bytes(most)} when unpacked; pass fewer rows or columns")
             if not stream.eof:
-                raise refuse(source, "is compressed and ends too early; use another copy of the file")
+                raise refuse(source, "is a truncated compressed file; use another copy of the file")
             found.append(part)
             rest = stream.unused_data
     except zlib.error as error:
@@ -47,7 +45,7 @@ class SheetWarning(UserWarning):
 
 
 def read_excel(source: str, data: bytes) -> DataFrame:
-    """The first sheet of a workbook (.xlsx) whose first row has the names of the columns."""
+    """The first sheet of a workbook (.xlsx), whose first row must contain the column names."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             names = set(archive.namelist())
@@ -57,7 +55,7 @@ def read_excel(source: str, data: bytes) -> DataFrame:
     if "xl/workbook.xml" not in names:
         raise refuse(source, "is a zip archive; unpack it and pass the table inside")
     if size > _MOST_EXCEL:
-        raise refuse(source, f"holds {shown_bytes(size)} when it is unpacked; save the sheet as CSV and pass that")
+        raise refuse(source, f"is {shown_bytes(size)} when unpacked; save the sheet as CSV and pass that")
     try:
         import openpyxl
     except ImportError as error:
@@ -66,7 +64,7 @@ def read_excel(source: str, data: bytes) -> DataFrame:
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
         sheets = [sheet.title for sheet in book.worksheets]
         rows = [list(row) for row in book.worksheets[0].iter_rows(values_only=True)]
-    except Exception as error:  # openpyxl has errors of many kinds, and all mean the same here
+    except Exception as error:  # openpyxl has many error types, handled the same way here
         raise refuse(source, f"cannot be read as a workbook ({error}); save the sheet as CSV and pass that") from error
     if len(sheets) > 1:
         warnings.warn(
@@ -97,7 +95,7 @@ def _value(value: object) -> object:
 
 
 def _typed(values: list[object]) -> list[object]:
-    """Cells of one kind as they are; where texts stand among numbers, all are texts."""
+    """Convert all cells of a column to text if it mixes text with other values."""
     known = [value for value in values if value is not None]
     if any(isinstance(value, str) for value in known) and not all(isinstance(value, str) for value in known):
         return [None if value is None else plain_text(value) for value in values]

@@ -1,4 +1,4 @@
-"""A table in many Parquet files: each is a part, or several if it is large, read by the process that uses it."""
+"""A table in many Parquet files: each file is one part, or several if it is large, read by the process that uses it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 ENDING = ".parquet"
-MOST_BYTES = 256_000_000  # of a part, before compression: a larger file is cut between its row groups
+MOST_BYTES = 256_000_000  # uncompressed size of a part; larger files are split between row groups
 
 
 def parquet_files(where: str) -> list[str] | None:
@@ -57,9 +57,9 @@ class FilePart(NamedTuple):
     Attributes
     ----------
     file : str
-        Its name, as given.
+        Name of the file, as passed by the user.
     path : str
-        Where it is.
+        Path of the file.
     groups : tuple of int, or None
         The row groups; None: all of them.
     first : int
@@ -80,31 +80,31 @@ class FilePart(NamedTuple):
 def parts_of(files: Sequence[str]) -> list[FilePart]:
     """The parts of files, in order: a large file is split between row groups."""
     parquet = _pyarrow().parquet
-    found = []
+    parts = []
     for file in files:
         path = os.path.abspath(file)
         _check_parquet(file, path)
         try:
             metadata = parquet.read_metadata(path)
-        except (OSError, ValueError) as error:  # pyarrow's own errors are both
+        except (OSError, ValueError) as error:  # pyarrow raises either
             raise refuse(repr(file), f"cannot be read as Parquet ({error}); use another copy of the file") from error
         sizes = [
             (metadata.row_group(k).total_byte_size, metadata.row_group(k).num_rows)
             for k in range(metadata.num_row_groups)
         ]
         if sum(size for size, _ in sizes) <= MOST_BYTES:
-            found.append(FilePart(file, path))
+            parts.append(FilePart(file, path))
             continue
         groups: list[int] = []
         held = first = row = 0
         for k, (size, n_rows) in enumerate(sizes):
             if groups and held + size > MOST_BYTES:
-                found.append(FilePart(file, path, tuple(groups), first))
+                parts.append(FilePart(file, path, tuple(groups), first))
                 groups, held, first = [], 0, row
             groups.append(k)
             held, row = held + size, row + n_rows
-        found.append(FilePart(file, path, tuple(groups), first))
-    return found
+        parts.append(FilePart(file, path, tuple(groups), first))
+    return parts
 
 
 def read_part(part: FilePart) -> DataFrame:
@@ -128,7 +128,7 @@ def _check_parquet(file: str, path: str) -> None:
     except OSError as error:
         raise refuse(repr(file), f"cannot be read ({error}); all workers must see it under the same path") from error
     if not is_parquet:
-        raise refuse(repr(file), "is not Parquet, which several files must be; convert it, or pass it alone")
+        raise refuse(repr(file), "is not Parquet, but a table in several files must be; convert it, or pass it alone")
 
 
 def column_names(file: str) -> list[str]:
@@ -137,7 +137,7 @@ def column_names(file: str) -> list[str]:
     _check_parquet(file, file)
     try:
         return [str(name) for name in parquet.read_schema(file).names]
-    except (OSError, ValueError) as error:  # pyarrow's own errors are both
+    except (OSError, ValueError) as error:  # pyarrow raises either
         raise refuse(repr(file), f"cannot be read as Parquet ({error}); use another copy of the file") from error
 
 
@@ -154,15 +154,15 @@ def training_parts(
     from bayespatch.encode import Partitions
 
     parts = tuple(parts_of(files))
-    wishes = dict(id_column=id_column, drop=tuple(drop), intervals=tuple(intervals))
+    options = dict(id_column=id_column, drop=tuple(drop), intervals=tuple(intervals))
     labels = tuple(part.label for part in parts)
-    return Partitions(parts, labels, partial(_read_training, target, wishes), each)
+    return Partitions(parts, labels, partial(_read_training, target, options), each)
 
 
-def _read_training(target: str, wishes: Parameters, part: FilePart) -> Part:
+def _read_training(target: str, options: Parameters, part: FilePart) -> Part:
     from bayespatch.encode.partitions import Part
 
-    return Part(*past_rows(read_part(FilePart(*part)), target, **wishes)[:3])
+    return Part(*past_rows(read_part(FilePart(*part)), target, **options)[:3])
 
 
 def one_after_the_other(function: Callable[..., Result], arguments: Sequence[tuple[object, ...]]) -> list[Result]:
@@ -171,7 +171,7 @@ def one_after_the_other(function: Callable[..., Result], arguments: Sequence[tup
 
 
 def write_part(path: str, columns: dict[str, str], rows: Sequence[JSONObject]) -> None:
-    """Write rows to a Parquet file, which gets its name once it is complete and on disk.
+    """Write rows to a Parquet file, which gets its final name once it is complete and on disk.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def write_part(path: str, columns: dict[str, str], rows: Sequence[JSONObject]) -
     """
     pyarrow = _pyarrow()
     schema = pyarrow.schema([(name, getattr(pyarrow, kind)()) for name, kind in columns.items()])
-    aside = f"{path}.{os.getpid()}.tmp"  # another worker may be processing it if this one was considered dead
+    aside = f"{path}.{os.getpid()}.tmp"  # another worker may write the same part if this one was considered lost
     try:
         descriptor = os.open(aside, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o600)
         with open(descriptor, "wb") as file:

@@ -19,7 +19,7 @@ from bayespatch.source.packed import GZIP, ZIP, read_excel, unpacked
 if TYPE_CHECKING:
     from pandas import DataFrame
 
-_TIMES = 3  # the memory that a table takes while it is read, over the size of its file, at the least
+_TIMES = 3  # memory needed to read a table, at least, as a multiple of the size of its file
 
 
 def read(
@@ -40,17 +40,17 @@ def read(
     query : str, optional
         The database query.
     delimiter : str, optional
-        Of text files; None detects it.
+        Delimiter of text files; None detects it.
     texts : names
         Columns that remain text even if all values look like numbers.
     numbers : dict of str to str, optional
-        Columns that are numbers -> their unit, or an empty string. Non-numeric values in them become missing, with a
+        Numeric columns -> their unit, or an empty string. Non-numeric values in them become missing, with a
         `LabValueWarning`. Other columns are read as numbers if nearly all their values are (`lab_values`).
 
     Returns
     -------
     pandas.DataFrame
-        With at least one row and unique column names.
+        The table, with at least one row and unique column names.
 
     Examples
     --------
@@ -66,9 +66,9 @@ def read(
         return with_lab_values(read_query(where, query), texts=texts, numbers=numbers)
     source = repr(where)
     if "\0" in where:
-        raise refuse(source, "cannot be read (a path has no zero byte); correct the path")
+        raise refuse(source, "cannot be read (a path must not contain a NUL byte); correct the path")
     if query is not None:
-        raise refuse(source, "a --query is for a database; pass a URL such as sqlite:///cases.db, or remove it")
+        raise refuse(source, "--query works only with a database; pass a URL such as sqlite:///cases.db, or remove it")
     if where == "-":
         return _of_bytes("standard input", _standard_input(), delimiter, texts, numbers)
     if os.path.isdir(where):
@@ -92,18 +92,18 @@ def read(
 def _of_bytes(
     source: str, data: bytes, delimiter: str | None, texts: Collection[str], numbers: Mapping[str, str] | None
 ) -> DataFrame:
-    """A table from what a file or a pipe holds."""
+    """A table from the content of a file or pipe."""
     if data.startswith(GZIP):
         data = unpacked(source, data)
     if data.startswith(ZIP):
         return with_lab_values(read_excel(source, data), texts=texts, numbers=numbers)
     if data.startswith(tuple(BEGINNINGS)):
-        raise refuse(source, "is Parquet or Arrow, which is read from a file; pass its path")
+        raise refuse(source, "is Parquet or Arrow, which cannot be piped; pass the path of the file")
     return read_delimited(source, data, delimiter=delimiter, texts=texts, numbers=numbers)
 
 
 def _standard_input() -> bytes:
-    """All of it, if it ends before the memory does."""
+    """The content of standard input, if it fits into memory."""
     if sys.stdin is None or sys.stdin.isatty():
         raise refuse("standard input", "nothing is piped into the program; pass a file, or pipe a table into it")
     available = available_memory()
@@ -115,10 +115,10 @@ def _standard_input() -> bytes:
 
 
 def _check_file(source: str, state: os.stat_result) -> None:
-    """A file that has an end, and that fits into the memory."""
+    """Check that the file is a regular file and fits into memory."""
     if not stat.S_ISREG(state.st_mode):
         raise refuse(source, "is a device or pipe, not a file; save its output to a file, and pass that")
     if (available := shortage(_TIMES * state.st_size)) is not None:
-        wrong = f"is {shown_bytes(state.st_size)} large, and {available} of memory are available"
+        wrong = f"is {shown_bytes(state.st_size)}, but only {available} of memory are available"
         remedy = "pass fewer rows or columns, a database and a --query, or a folder of Parquet files"
         raise refuse(source, f"{wrong}; {remedy}")

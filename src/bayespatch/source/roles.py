@@ -12,7 +12,7 @@ from bayespatch.validation import remedy
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
 
-MOST_NUMBERED_CLASSES = 20  # more different numbers than these are a quantity and not names of classes
+MOST_NUMBERED_CLASSES = 20  # more different numbers are a quantity, not class codes
 
 
 class Training(NamedTuple):
@@ -39,7 +39,7 @@ def training_table(
     drop: Iterable[str] = (),
     intervals: Sequence[Interval] = (),
 ) -> Training:
-    """Split a table into features and outcomes; unusable tables are rejected with a one-sentence error.
+    """Split a table into features and outcomes; unusable tables raise a one-sentence error.
 
     Examples
     --------
@@ -64,7 +64,7 @@ def past_rows(
     drop: Iterable[str] = (),
     intervals: Sequence[Interval] = (),
 ) -> Training:
-    """Raw features and outcomes of the rows with an outcome; works on parts of a table, too.
+    """Raw features and outcomes of the rows with an outcome; also works on a part of a table.
 
     Examples
     --------
@@ -104,12 +104,12 @@ def past_rows(
 
 
 def outcomes_of(y: Series, regression: bool) -> Series:
-    """Outcomes as numbers or classes; others are rejected."""
+    """Convert outcomes to numbers or classes; invalid ones are rejected."""
     return _numbers(y) if regression else _classes(y)
 
 
 def features_of(frame: DataFrame, features: Sequence[str], *, id_column: str | None = None) -> DataFrame:
-    """The features of a model, in its order; other columns are ignored."""
+    """The features of a model, in the model's order; other columns are ignored."""
     frame = remade(_identified(frame, id_column), features)
     absent = [name for name in features if name not in frame.columns]
     if absent:
@@ -133,7 +133,7 @@ def _identified(frame: DataFrame, id_column: str | None) -> DataFrame:
 
 
 def _groups(column: Series) -> Series:
-    """Whose rows they are."""
+    """Check and return the column that names the patient of each row."""
     if column.isna().any():
         n_missing, name = int(column.isna().sum()), str(column.name)
         raise ValueError(f"--group {name!r}: {n_missing} rows have no value; fill them in, or remove these rows")
@@ -166,12 +166,12 @@ def _classes(y: Series) -> Series:
     """Outcomes as classes."""
     n_classes = int(y.nunique())
     if n_classes < 2:
-        raise ValueError(f"--target {y.name!r} is {y.iloc[0]!s} in every row; pass cases of at least two classes")
+        raise ValueError(f"--target {y.name!r} is {y.iloc[0]!s} in every row; pass cases from at least two classes")
     if y.dtype.kind == "f" and (y == y.round()).all():
         y = y.astype("int64")
     if y.dtype.kind in "iuf" and (y.dtype.kind == "f" or n_classes > MOST_NUMBERED_CLASSES):
         raise ValueError(
-            f"--target {y.name!r} holds {n_classes} different numbers; pass --regression to predict a number, or name "
+            f"--target {y.name!r} has {n_classes} different numbers; pass --regression to predict a number, or name "
             f"a column of classes"
         )
     if y.dtype.kind not in "biuf" and 2 * n_classes > len(y) > 4:
@@ -185,7 +185,7 @@ def _numbers(y: Series) -> Series:
     """Outcomes as numbers."""
     if y.dtype.kind not in "iuf":
         raise ValueError(
-            f"--target {y.name!r} holds values such as {str(y.iloc[0])!r}, which are not numbers; "
-            f"leave --regression out to predict a class"
+            f"--target {y.name!r} has values such as {str(y.iloc[0])!r}, which are not numbers; "
+            f"omit --regression to predict a class"
         )
     return y.astype("float64")

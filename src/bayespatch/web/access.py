@@ -28,7 +28,7 @@ from bayespatch.web.throttle import network_of
 T = TypeVar("T")
 
 COOKIE, SECURE_COOKIE = "bayespatch_session", "__Host-bayespatch_session"
-MOST_FIELDS = 3000  # of a form
+MOST_FIELDS = 3000  # fields in a form
 WITHOUT_FACTOR = ("/account", "/account/password", "/account/second-factor", "/sign-out")  # always open
 
 
@@ -67,22 +67,22 @@ class Ask:
         return await self.do(lambda: self.base.definition)
 
     def number(self, name: str = "id") -> int:
-        """A number in the address."""
+        """A number from the path."""
         return int(self.request.path_params[name])
 
     def text(self, name: str, most: int = 10_000) -> str:
-        """A text of the form."""
-        said = self.form.get(name, "")
-        if not isinstance(said, str) or len(said) > most or "\0" in said:
-            raise Refusal(422, f"The field {name!r} is not a text of at most {most} characters.")
-        return said.strip()
+        """The text of a form field."""
+        text = self.form.get(name, "")
+        if not isinstance(text, str) or len(text) > most or "\0" in text:
+            raise Refusal(422, f"The field {name!r} must be text of at most {most} characters.")
+        return text.strip()
 
     def page(self, template: str, status: int = 200, **content: object) -> HTMLResponse:
         """A page."""
         return HTMLResponse(self.render(template, **content), status)
 
     def render(self, template: str, **content: object) -> str:
-        """A page, or a part of one."""
+        """Render a page, or a part of a page."""
         frame = {
             "person": self._person,
             "sign_in": self.service.settings.sign_in,
@@ -96,7 +96,7 @@ class Ask:
             return rendering.render(template, **{**frame, **content})
 
     def _onward_here(self) -> str:
-        """Where the browser goes once another language was chosen on this page."""
+        """The address to which the browser returns after a change of language on this page."""
         if self.request.method != "GET":
             return "/"
         query = self.request.url.query
@@ -106,7 +106,7 @@ class Ask:
         """None if the form contains the user's password; otherwise the page that asks for it, with the same form.
 
         A stolen session must not be enough for changes that outlive it. A user without a password confirms at the
-        provider; the confirmation is valid for some minutes.
+        provider; the confirmation is valid for a few minutes.
         """
         if not self.service.settings.sign_in:
             return None
@@ -166,8 +166,8 @@ async def person_of(service: Service, request: Request) -> tuple[Person | None, 
     if not service.settings.sign_in:
         return LOCAL, ""
     secret = session_of(request)
-    found = await service.do(service.base.people.of_session, secret) if secret else None
-    return found, secret if found is not None else ""
+    person = await service.do(service.base.people.of_session, secret) if secret else None
+    return person, secret if person is not None else ""
 
 
 async def verify_password(
@@ -204,7 +204,7 @@ async def password_complaint(service: Service, password: str, name: str) -> str 
 
 
 def page_route(path: str, methods: str, endpoint: Endpoint, role: str | None) -> Route:
-    """A page that people of at least this role may see; None: everybody."""
+    """The route of a page for people with at least this role; None: for everyone."""
 
     async def answer(request: Request) -> Response:
         with using(language_of(request)):
@@ -239,16 +239,16 @@ def page_route(path: str, methods: str, endpoint: Endpoint, role: str | None) ->
         try:
             return await endpoint(ask)
         except Exception as error:
-            found = refusal_of(error)
-            if found is None:
+            refusal = refusal_of(error)
+            if refusal is None:
                 raise
-            raise found from error
+            raise refusal from error
 
     return Route(path, answer, methods=methods.split(), name=f"{methods} {path}")
 
 
 async def _lacks_factor(service: Service, person: Person, session: str) -> bool:
-    """Whether a person has to set up a second factor before anything else; a provider looks after its own."""
+    """Whether a person must set up a second factor first; for sign-ins at a provider, the provider decides."""
     settings = service.settings
     if not (settings.sign_in and settings.require_second_factor) or person.totp_secret is not None:
         return False
@@ -256,7 +256,7 @@ async def _lacks_factor(service: Service, person: Person, session: str) -> bool:
 
 
 async def read_form(service: Service, request: Request) -> FormData:
-    """The fields of a form. Only the encoding that browsers use by default is read; files cannot be sent."""
+    """The fields of a form. Only the default encoding of browsers is accepted, so files cannot be sent."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/x-www-form-urlencoded":
         raise Refusal(415, "Send the form as application/x-www-form-urlencoded.")

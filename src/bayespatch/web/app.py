@@ -89,7 +89,7 @@ def routes(service: Service) -> list[BaseRoute]:
 
 
 async def _raise(_: Request, error: Exception) -> Response:
-    """The guard answers what is refused."""
+    """Pass the error on to the guard, which responds to it."""
     raise error
 
 
@@ -104,8 +104,8 @@ async def health(request: Request) -> Response:
     """Health check for load balancers, without sign-in."""
     request.state.route = "/health"
     service: Service = request.app.state.service
-    said = await service.do(service.health)
-    return JSONResponse({**said, "version": __version__}, 200 if said["status"] == "ok" else 503)
+    state = await service.do(service.health)
+    return JSONResponse({**state, "version": __version__}, 200 if state["status"] == "ok" else 503)
 
 
 async def metrics(request: Request) -> Response:
@@ -120,10 +120,10 @@ async def metrics(request: Request) -> Response:
 async def static(request: Request) -> Response:
     """Style and scripts."""
     request.state.route = "/static"
-    found = rendering.static_files().get(request.path_params["name"])
-    if found is None or request.url.path != rendering.static_address(request.path_params["name"]):
+    file = rendering.static_files().get(request.path_params["name"])
+    if file is None or request.url.path != rendering.static_address(request.path_params["name"]):
         raise Refusal(404, "File not found.")
-    return Response(found[0], media_type=found[1], headers={"Cache-Control": "public, max-age=31536000, immutable"})
+    return Response(file[0], media_type=file[1], headers={"Cache-Control": "public, max-age=31536000, immutable"})
 
 
 async def security_contact(request: Request) -> Response:
@@ -147,7 +147,7 @@ def from_environment() -> Starlette:
 
 
 def _end_with_parent() -> None:
-    """End this process in its usual way once the one that began it is gone: killed, it cannot ask for it."""
+    """Shut down this process once its parent is gone; a killed parent cannot ask for it."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -180,7 +180,7 @@ def check_address(settings: Settings) -> None:
 def serve(settings: Settings) -> None:
     """Serve until a signal arrives; then answer open requests and release all resources."""
     configure(settings.json_log)
-    warnings.simplefilter("ignore")  # they name values; an explanation has them as warnings of its own
+    warnings.simplefilter("ignore")  # they contain values, and explanations include these warnings anyway
     trust(settings.proxies)
     options: Parameters = {
         "host": settings.host,
@@ -196,7 +196,7 @@ def serve(settings: Settings) -> None:
         "timeout_graceful_shutdown": GRACE,
         "timeout_keep_alive": 30,
         "limit_concurrency": MOST_CONNECTIONS,
-        # By name: with the class itself a worker would import all of this before it can answer its supervisor.
+        # Passed by name: with the class itself, a worker would import everything before it could answer its supervisor.
         "http": "bayespatch.web.connections:LimitedProtocol",
         "ws": "none",
         "h11_max_incomplete_event_size": 32_768,

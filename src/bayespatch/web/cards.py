@@ -17,7 +17,7 @@ LAUNCH = "/smart/launch"
 CARD, SUGGESTION = 0, 1  # parts of a card that have an id
 _MOST_SUMMARY = 139
 _MOST_GROUPS, _MOST_NOTES = 3, 10
-_VERSION, _VARIANT = 0x8 << 76, 0b10 << 62  # of ids that hold data of our own (RFC 9562, version 8)
+_VERSION, _VARIANT = 0x8 << 76, 0b10 << 62  # of ids that contain custom data (RFC 9562, version 8)
 
 
 class Source(NamedTuple):
@@ -67,7 +67,7 @@ def card(source: Source, seen: Consultation, classes: Sequence[str], notes: Sequ
     classes : sequence of str
         The classes of the outcome, in the order of the data dictionary.
     notes : sequence of str
-        What was missing, outdated or contradictory in the record.
+        Notes about missing, outdated or contradictory values in the record.
     """
     why = seen.explanation
     adequate = why["precedent"]["adequate"]
@@ -94,7 +94,7 @@ def card(source: Source, seen: Consultation, classes: Sequence[str], notes: Sequ
 
 
 def detail(why: JSONObject, notes: Sequence[str]) -> str:
-    """The probability with its interval, the groups in one sentence, and how far to trust it, as Markdown."""
+    """The probability with its interval, the groups in one sentence, and the reliability, as Markdown."""
     parts = [f"{words.headline(why)}.", groups(why), words.precedent(why), *words.warnings(why)]
     text = "\n\n".join(plain(part) for part in parts if part)
     if notes:
@@ -106,14 +106,14 @@ def detail(why: JSONObject, notes: Sequence[str]) -> str:
 
 def groups(why: JSONObject) -> str:
     """The groups of similar patients in one sentence; empty without groups."""
-    found = [words.group(why, part) for part in why["groups"][:_MOST_GROUPS]]
-    if not found:
+    parts = [words.group(why, part) for part in why["groups"][:_MOST_GROUPS]]
+    if not parts:
         return ""
-    return f"Similar past patients: {words.listed(f'{members} ({had})' for members, had in found)}."
+    return f"Similar past patients: {words.listed(f'{members} ({had})' for members, had in parts)}."
 
 
 def override_reasons(source: Source, why: JSONObject, predicted: str, classes: Sequence[str]) -> list[dict[str, str]]:
-    """The reasons for deciding otherwise; with more than two classes, for each of the others."""
+    """The reasons for an override; with more than two classes, for each of the other classes."""
     others = [(j, name) for j, name in enumerate(classes) if name != predicted]
     return [
         {

@@ -55,7 +55,7 @@ class Call(BaseModel):
 
 
 class Coding(BaseModel):
-    """A reason that was chosen."""
+    """A chosen reason."""
 
     code: Text
     system: str = Field("", max_length=1000)
@@ -70,7 +70,7 @@ class OverrideReason(BaseModel):
 
 
 class AcceptedSuggestion(BaseModel):
-    """A suggestion that was accepted."""
+    """An accepted suggestion."""
 
     id: Text
 
@@ -160,10 +160,10 @@ def _route(path: str, endpoint: Endpoint) -> Route:
         except fhir.FhirError as error:
             raise Refusal(422, f"{error}.") from error
         except Exception as error:
-            found = refusal_of(error)
-            if found is None:
+            refusal = refusal_of(error)
+            if refusal is None:
                 raise
-            raise found from error
+            raise refusal from error
 
     return Route(path, answer, methods=["POST"])
 
@@ -176,7 +176,7 @@ ROUTES = [
 
 
 def _read(kind: type[Model], body: bytes) -> Model:
-    """A request; what is wrong is refused with a pointer to the element."""
+    """Parse a request; an invalid element is rejected with a pointer to it."""
     data = fhir.parse_json(body, "request")
     try:
         return kind.model_validate(data, strict=False)
@@ -190,14 +190,14 @@ def _read(kind: type[Model], body: bytes) -> Model:
 
 
 def _cards(service: Service, systems: RecordSystems, called: Call, by: str) -> list[JSONObject]:
-    """The card; none if the selected orders are not concerned, or the outcome is known already."""
+    """The card; none if the settings exclude the selected orders, or if the outcome is already known."""
     context, definition = called.context, service.base.definition
     if called.hook == ORDER_SELECT and not _concerned(systems, context):
         return []
     case = _mapped(systems, called, definition)
     unmapped = [name for name in definition.features.names if name not in case.values]
     notes = [*case.warnings, *(f"column {name!r}: the mapping has no rule for it" for name in unmapped)]
-    # One case for each encounter, and without encounters for each day.
+    # One case per encounter or, without encounters, per day.
     visit = f"Encounter/{context.encounterId}" if context.encounterId else f"{context.patientId} {datetime.now(UTC):%F}"
     try:
         seen = service.base.consult(
@@ -213,7 +213,7 @@ def _cards(service: Service, systems: RecordSystems, called: Call, by: str) -> l
 
 
 def source_of(service: Service, systems: RecordSystems) -> Source:
-    """Who gives the cards."""
+    """The source of the cards."""
     return Source(service.settings.address, systems.label, bool(systems.servers))
 
 
@@ -231,7 +231,7 @@ def _mapped(systems: RecordSystems, called: Call, definition: Definition) -> fhi
     try:
         mapping = systems.mapping.with_dictionary(definition.features)
     except fhir.FhirError as error:
-        raise Refusal(503, f"This service does not fit the case base: {error}.") from error
+        raise Refusal(503, f"This service does not match the case base: {error}.") from error
     if "patient" not in sent:
         raise Refusal(412, "prefetch.patient: is null; send the Patient of context.patientId.")
     case = mapping.case(fhir.labeled(sent, "prefetch"))
@@ -255,8 +255,8 @@ def _concerned(systems: RecordSystems, context: Context) -> bool:
         order = orders.get(name)
         if order is None:
             raise refuse(f"context.selections[{j}]", f"{shown(name)} is not in draftOrders; send the order")
-        found = set(codings(order.resource, _CODES_OF_ORDERS, order.where)) if systems.orders else set()
-        concerned = concerned or not systems.orders or bool(found & set(systems.orders))
+        ordered = set(codings(order.resource, _CODES_OF_ORDERS, order.where)) if systems.orders else set()
+        concerned = concerned or not systems.orders or bool(ordered & set(systems.orders))
     return concerned
 
 
@@ -264,7 +264,7 @@ def _concerned(systems: RecordSystems, context: Context) -> bool:
 
 
 def _record(service: Service, systems: RecordSystems, client: Client, report: Report) -> None:
-    """Decide about the consultations of the cards; nothing is recorded if one of them is refused."""
+    """Record decisions on the consultations of the cards; nothing is recorded if one of them is rejected."""
     definition, source = service.base.definition, source_of(service, systems)
     decisions = []
     for j, one in enumerate(report.feedback):
@@ -275,13 +275,15 @@ def _record(service: Service, systems: RecordSystems, client: Client, report: Re
         except NotFoundError:
             seen = None
         is_own = seen is not None and seen.by.partition(" ")[0] == client.name
-        if seen is None or not is_own or service.base.people.find(seen.by) is not None:  # a person may be called alike
+        if (
+            seen is None or not is_own or service.base.people.find(seen.by) is not None
+        ):  # a person may have the same name
             raise refuse(f"{where}.card", f"{shown(one.card)} is not a card that was sent to you; send its uuid")
         decided, code = _decided(one, seen, definition, source, where)
         if decision is None:
             decisions.append((seen.id, decided, code, one.overrideReason.userComment))
         elif decision.decided != definition.class_name(definition.outcome(decided)):
-            raise ConflictError(f"{where}.card: {decision.decided!r} was decided about this card already")
+            raise ConflictError(f"{where}.card: the decision {decision.decided!r} was already recorded for this card")
     for consultation, decided, code, reason in decisions:
         service.base.decide(consultation, decided, by=client.name, code=code, reason=reason)
 
@@ -289,7 +291,7 @@ def _record(service: Service, systems: RecordSystems, client: Client, report: Re
 def _decided(
     one: Feedback, seen: Consultation, definition: Definition, source: Source, where: str
 ) -> tuple[object, str]:
-    """The class that was decided and the code of the reason."""
+    """The decided class, and the code of the reason."""
     classes = definition.classes
     if one.outcome == "accepted":
         expected = source.identifier(seen.id, SUGGESTION)

@@ -23,8 +23,8 @@ def compare(
     dict
         "values": label, before and after of each value that differs; "answers": the headlines; "classes": probability
         of each class before and after, and the shift; "opinions": the same for each opinion, for the class that all
-        shifts refer to, with the points by which it changed the answer; "closest": which of the closest patients are
-        unchanged, removed and added; "warnings": those that are new; "precedent": before and after.
+        shifts refer to, with the points by which it changed the answer; "closest": the closest patients that are
+        unchanged, removed and added; "warnings": the new warnings; "precedent": before and after.
     """
     name = words.focus(now)
     one, other = first["prediction"]["probabilities"], now["prediction"]["probabilities"]
@@ -48,7 +48,7 @@ def compare(
 
 
 def _opinions(before: JSONMapping | None, after: JSONMapping | None, name: str) -> list[JSONObject]:
-    """Each opinion before and after; as the pool is a weighted mean, its points add up to the shift of the answer."""
+    """Each opinion before and after. The pool is a weighted mean, so the points add up to the shift of the answer."""
     if before is None or after is None:
         return []
     parts = (("precedents", 1.0 - after["weight"]), ("additive", after["weight"]))

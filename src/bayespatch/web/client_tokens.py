@@ -17,7 +17,7 @@ from bayespatch.web.record_systems import Client, read_keys
 from bayespatch.web.single_sign_on import ALGORITHMS, LEEWAY
 
 log = logging.getLogger("bayespatch.web")
-LONGEST = 3600  # seconds for which a token may be valid
+LONGEST = 3600  # maximum lifetime of a token in seconds
 _MOST_CHARACTERS = 10_000
 
 
@@ -33,7 +33,7 @@ def check_token(token: str, clients: Sequence[Client], audiences: Sequence[str],
         stated = json.loads(jws.extract_compact(token.encode()).payload)
         client = next((one for one in clients if isinstance(stated, dict) and one.issuer == stated.get("iss")), None)
         if client is None:
-            raise TokenError("its issuer (iss) is not one of the settings")
+            raise TokenError("its issuer (iss) is not in the settings")
         claims = jwt.decode(token, _keys(client), algorithms=ALGORITHMS).claims
         essential = {name: {"essential": True} for name in ("iss", "aud", "exp", "iat", "jti")}
         jwt.JWTClaimsRegistry(leeway=LEEWAY, **essential).validate(claims)  # type: ignore[arg-type]
@@ -45,7 +45,7 @@ def check_token(token: str, clients: Sequence[Client], audiences: Sequence[str],
     if claims["exp"] > time.time() + LONGEST + LEEWAY:
         raise TokenError(f"it is valid for more than {LONGEST} seconds (exp)")
     if not isinstance(claims["jti"], str) or not 0 < len(claims["jti"]) <= 1000:
-        raise TokenError("its id (jti) is not a text")
+        raise TokenError("its id (jti) is not text")
     if not seen.first_use(client.issuer, claims["jti"]):
         raise TokenError("it was used before (jti)")
     return client

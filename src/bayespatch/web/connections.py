@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-HEADER_SECONDS = 10.0  # for the head of a request to arrive
-MOST_CONNECTIONS = 800  # beyond which requests are answered with 503
-SPARE = 50  # of these; a new connection beyond the others ends the one that has been idle the longest
-MOST_OF_ONE = 200  # connections of one address, unless it is this machine or a proxy that is trusted
+HEADER_SECONDS = 10.0  # time limit for the headers of a request to arrive
+MOST_CONNECTIONS = 800  # further requests are answered with 503
+SPARE = 50  # once only these are left, a new connection closes the one that has been idle the longest
+MOST_OF_ONE = 200  # connections of one address, unless it is this machine or a trusted proxy
 
 
 class LimitedProtocol(H11Protocol):
@@ -20,7 +20,7 @@ class LimitedProtocol(H11Protocol):
 
     trusted: ClassVar[frozenset[str]] = frozenset()
     counts: ClassVar[Counter[str]] = Counter()
-    idle: ClassVar[dict[LimitedProtocol, None]] = {}  # without a request in progress, the longest waiting first
+    idle: ClassVar[dict[LimitedProtocol, None]] = {}  # connections without a request in progress, longest idle first
 
     _timer: asyncio.TimerHandle | None = None
     _counted = ""
@@ -44,7 +44,7 @@ class LimitedProtocol(H11Protocol):
         self._wait_for_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is over."""
+        """The connection was closed."""
         self._stop_waiting()
         self.idle.pop(self, None)
         if self._counted:

@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 from bayespatch.types import JSONMapping, JSONObject
 
-_SECONDS, _MOST_BYTES = 10.0, 1_000_000  # for an answer
+_SECONDS, _MOST_BYTES = 10.0, 1_000_000  # limits for a response
 
 
 class ProviderError(Exception):
@@ -28,7 +28,7 @@ class RefusedError(Exception):
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: object) -> None:
-        """A provider that moves is an error: a code and a secret go to the stated address only."""
+        """Reject redirects: a code and a secret must go only to the address in the settings."""
 
 
 _opener = urllib.request.build_opener(_NoRedirects)
@@ -45,16 +45,16 @@ def fetch(
     try:
         request = urllib.request.Request(address, body, {"Accept": "application/json", **(headers or {})})
         with _opener.open(request, timeout=_SECONDS) as response:
-            found = json.loads(response.read(most_bytes))
+            document = json.loads(response.read(most_bytes))
     except urllib.error.HTTPError as error:
         if form is not None and error.code in (400, 401):
             raise RefusedError(f"status {error.code}") from error
-        raise ProviderError(f"the provider answers with status {error.code}") from error
+        raise ProviderError(f"the provider responded with status {error.code}") from error
     except (OSError, ValueError, RecursionError, http.client.HTTPException) as error:
-        raise ProviderError(f"the provider cannot be reached, or sends no JSON ({type(error).__name__})") from error
-    if not isinstance(found, dict):
-        raise ProviderError("the provider sends no JSON object")
-    return found
+        raise ProviderError(f"the provider cannot be reached, or did not send JSON ({type(error).__name__})") from error
+    if not isinstance(document, dict):
+        raise ProviderError("the provider did not send a JSON object")
+    return document
 
 
 class Client(NamedTuple):

@@ -13,8 +13,8 @@ from bayespatch.dictionary import Dictionary, DictionaryError, Entry, Value
 from bayespatch.language import decimal, gettext, stored_text, stored_value
 from bayespatch.types import JSONMapping
 
-MOST_BUTTONS = 4  # choices that are shown as buttons; more are a list
-NOT_KNOWN = ""  # its text in the form
+MOST_BUTTONS = 4  # maximum number of choices shown as buttons; more are shown as a list
+NOT_KNOWN = ""  # value of an unknown answer in the form
 
 
 @dataclass(frozen=True)
@@ -143,21 +143,21 @@ def is_ambiguous(text: str) -> bool:
     return re.fullmatch(rf"-?[1-9]\d{{0,2}}({group}\d{{3}})+", text) is not None
 
 
-def _value(entry: Entry, said: str) -> object:
-    """A text of the form as a value; whether it is a right one, the dictionary says."""
-    if said == NOT_KNOWN:
+def _value(entry: Entry, text: str) -> object:
+    """Convert the text of a form field to a value, which the dictionary then checks."""
+    if text == NOT_KNOWN:
         return None
     if entry.levels:
-        return next((level for level, _ in entry.levels if _key(level) == said), said)
+        return next((level for level, _ in entry.levels if _key(level) == text), text)
     if entry.kind == "boolean":
-        return {"true": True, "false": False}.get(said, said)
+        return {"true": True, "false": False}.get(text, text)
     if entry.kind == "number":
-        text = said.replace(",", ".", 1) if said.count(",") == 1 and "." not in said else said
+        plain = text.replace(",", ".", 1) if text.count(",") == 1 and "." not in text else text
         try:
-            number = float(text) if "_" not in text else math.nan
+            number = float(plain) if "_" not in plain else math.nan
         except ValueError:
-            return said
+            return text
         if not math.isfinite(number):
-            return said
+            return text
         return int(number) if number.is_integer() else number
-    return said
+    return text

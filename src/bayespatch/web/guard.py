@@ -1,8 +1,8 @@
 """Early rejection of invalid requests, headers of every response, and the request log.
 
 The log has the time, the method, the pattern of the route (never the URL itself, which may contain search terms), the
-status, the milliseconds, the user, the address, and a number that an error page also shows. It contains no patient's
-values, query, body or headers.
+status, the milliseconds, the user, the address, and a number that an error page also shows. It contains no patient
+values, queries, bodies or headers.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from bayespatch.web.refusals import API, HOOKS_PREFIX, Refusal, problem, refusal
 from bayespatch.web.service import Service
 
 log = logging.getLogger("bayespatch.web")
-BODY_SECONDS = 10.0  # for a body to arrive
+BODY_SECONDS = 10.0  # time limit for a body to arrive
 _LONGEST_TYPE = 500  # characters of a Content-Type: reading the charset takes quadratic time
 _HOST = re.compile(r"(?:\[(?P<address>[^]]*)]|(?P<name>[^:]*))(?::\d{0,5})?")
-_TOO_LARGE = re.compile(r"\d{19}")  # the number of no case; of many digits Python makes no number
+_TOO_LARGE = re.compile(r"\d{19}")  # longer than any case number; Python refuses to parse very long numbers
 SAFE = ("GET", "HEAD", "OPTIONS")
 POLICY = (
     "default-src 'none'; object-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
@@ -49,7 +49,7 @@ HEADERS = {
 
 
 class Guard:
-    """Around the whole application."""
+    """The ASGI middleware around the whole application."""
 
     def __init__(self, app: ASGIApp, service: Service) -> None:
         self.app, self.service = app, service
@@ -84,7 +84,7 @@ class Guard:
         except Exception as error:
             found = refusal_of(error)
             if found is None:
-                # Frames and the kind of error; the message could contain a value.
+                # Only the frames and the type of the error: its message could contain a value.
                 frames = traceback.extract_tb(error.__traceback__)[-6:]
                 where = " < ".join(f"{frame.filename}:{frame.lineno} {frame.name}" for frame in reversed(frames))
                 log.error("%s %s at %s", number, type(error).__name__, where)
@@ -96,7 +96,7 @@ class Guard:
             await self._audit(scope, status)
 
     def _log(self, scope: Scope, status: int, seconds: float) -> None:
-        """One line about a request."""
+        """Log one line about a request."""
         method = scope["method"] if scope["method"] in METHODS else "OTHER"
         self.metrics.count(route_of(scope), method, status, seconds)
         fields = {
@@ -111,7 +111,7 @@ class Guard:
         log.info("%(request)s %(method)s %(route)s %(status)d %(ms)d ms %(who)s %(address)s", fields)
 
     async def _audit(self, scope: Scope, status: int) -> None:
-        """A row in the audit log where someone was refused; wrong passwords have one already."""
+        """Add an audit row for a rejected request; wrong passwords already have one."""
         why = {403: "not allowed", 429: "throttled"}.get(status)
         if status == 401 and Headers(scope=scope).get("authorization"):
             why = "token"
@@ -149,19 +149,19 @@ class Guard:
         return self.settings.most_bytes * (10 if scope["path"].startswith(HOOKS_PREFIX) else 1)
 
     def _page_of_record_system(self, scope: Scope) -> str:
-        """The origin of a record system's web page that may call the CDS Hooks services; empty where it is none."""
+        """The origin of a record system's web page that may call the CDS Hooks services; empty if there is none."""
         systems, origin = self.service.record_systems, Headers(scope=scope).get("origin", "")
-        known = systems is not None and origin in {client.origin for client in systems.clients if client.origin}
-        return origin if known and scope["path"].startswith(HOOKS_PREFIX) else ""
+        is_allowed = systems is not None and origin in {client.origin for client in systems.clients if client.origin}
+        return origin if is_allowed and scope["path"].startswith(HOOKS_PREFIX) else ""
 
     def _limited(self, scope: Scope, receive: Receive) -> Receive:
-        """A body that comes in time and is not too long."""
+        """Limit the size of a body and the time until it arrives."""
         most = self._most_bytes(scope)
         n_bytes, end, whole = 0, time.monotonic() + BODY_SECONDS, False
 
         async def receiving() -> Message:
             nonlocal n_bytes, whole
-            if whole:  # the rest is the client disconnecting, which may take any time
+            if whole:  # the only remaining message is the disconnect, which may come at any time
                 return await receive()
             try:
                 async with asyncio.timeout(max(0.0, end - time.monotonic())):

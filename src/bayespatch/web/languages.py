@@ -8,7 +8,7 @@ from starlette.responses import Response
 from bayespatch.language import languages, preferred
 
 COOKIE = "bayespatch_language"
-_SECONDS = 365 * 24 * 3600  # for which a browser keeps the choice
+_SECONDS = 365 * 24 * 3600  # seconds for which a browser keeps the choice
 
 
 def language_of(request: Request) -> str:

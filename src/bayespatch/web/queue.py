@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
-RETRY = 2  # seconds after which a refused client may try again
+RETRY = 2  # seconds after which a rejected client may try again
 
 
 class BusyError(Exception):
@@ -16,7 +16,7 @@ class BusyError(Exception):
 
 
 class LateError(Exception):
-    """The time for a request is over."""
+    """The time limit for a request was exceeded."""
 
 
 class Queue:

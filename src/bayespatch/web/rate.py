@@ -9,7 +9,7 @@ _MOST = 10_000  # buckets; the least recently used one is dropped first
 
 
 class Rate:
-    """At most `most` at once, and `most` per `seconds` in the long run.
+    """At most `most` requests at once, and `most` requests per `seconds` in the long run.
 
     Examples
     --------
@@ -22,10 +22,10 @@ class Rate:
 
     def __init__(self, most: int, seconds: float) -> None:
         self.most, self.per_second = most, most / seconds
-        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # who -> what is left, when
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()  # who -> (requests left, time)
 
     def wait(self, who: str, now: float | None = None) -> int:
-        """0 if one more is allowed, which is then counted; otherwise the seconds to wait."""
+        """Count a request and return 0 if it is allowed; otherwise return the seconds to wait."""
         now = time.monotonic() if now is None else now
         left, before = self._buckets.pop(who, (float(self.most), now))
         left = min(float(self.most), left + (now - before) * self.per_second)

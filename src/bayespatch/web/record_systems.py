@@ -31,13 +31,13 @@ class Client:
     Attributes
     ----------
     name : str
-        How the audit log calls it.
+        Name of the record system in the audit log.
     issuer : str
         The issuer ("iss") of its tokens.
     keys : str
         File with its public keys (JWKS); it is read again when it changes.
     origin : str
-        Origin of its web pages, if they call the services themselves (CORS); empty: they do not.
+        Origin of its web pages if they call the services themselves (CORS); otherwise empty.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Client:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[A-Za-z0-9_-]{1,50}", self.name):
-            raise ValueError(f"name={self.name!r} may have letters, digits, - and _ only; correct it")
+            raise ValueError(f"name={self.name!r} may contain only letters, digits, - and _; correct it")
         if self.origin and (not is_protected(self.origin) or self.origin.count("/") != 2):
             raise ValueError(f"origin={self.origin!r} is not an origin; write https://HOST without a path")
         read_keys(self.keys, 0)
@@ -62,11 +62,11 @@ class Server:
     address : str
         Its base URL; the "iss" of a launch.
     client_id : str
-        What its authorization server calls this server.
+        Client id of this server at the authorization server.
     client_secret_file : str
         File with the client's secret; empty for a public client.
     scopes : str
-        What is asked for; empty: to launch, and to read the resource types of the mapping.
+        Requested scopes; empty: launching, and reading the resource types of the mapping.
     """
 
     address: str
@@ -87,18 +87,18 @@ class Server:
 
 @dataclass(frozen=True)
 class RecordSystems:
-    """Which record systems may ask, and about what.
+    """The record systems that may call this server, and the services for them.
 
     Attributes
     ----------
     mapping : Mapping
-        How the columns are found in FHIR resources.
+        Mapping of the columns to FHIR resources.
     label : str
-        Stands on every card as its source.
+        Source label on every card.
     description : str
-        What the services say about themselves.
+        Description of the services.
     orders : tuple of Coding
-        Orders for which `order-select` gives a card; empty: all.
+        Orders for which `order-select` returns a card; empty: all.
     clients : tuple of Client
         Record systems that call the CDS Hooks services.
     servers : tuple of Server
@@ -116,7 +116,7 @@ class RecordSystems:
         for name in ("name", "issuer"):
             values = [getattr(client, name) for client in self.clients]
             if len(set(values)) < len(values):
-                raise ValueError(f"client: two have the same {name}; correct one")
+                raise ValueError(f"client: two clients have the same {name}; correct one")
 
     @classmethod
     def read(cls, path: str) -> RecordSystems:
@@ -154,7 +154,7 @@ def _coding(text: str) -> Coding:
 
 
 def _beside(folder: Path, given: JSONMapping, name: str) -> JSONObject:
-    """Settings with a file that is found beside their own."""
+    """Settings in which a file name is made relative to the settings file."""
     file = given.get(name)
     return {**given, name: str(folder / file)} if isinstance(file, str) and file else dict(given)
 
@@ -166,15 +166,15 @@ def _tables(value: object, name: str) -> list[JSONMapping]:
 
 
 def _made(kind: type[Kind], given: JSONMapping, where: str) -> Kind:
-    """A dataclass made of settings; those that are unknown, missing or no text are refused."""
+    """Create a dataclass from settings; unknown, missing and non-text settings are rejected."""
     place = f"{where}." if where else ""
-    known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
+    allowed = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
     for name, value in given.items():
-        if name not in known:
-            raise ValueError(f"{place}{name} is not a setting; choose from {', '.join(known)}")
-        if known[name].type == "str" and not isinstance(value, str):
+        if name not in allowed:
+            raise ValueError(f"{place}{name} is not a setting; choose from {', '.join(allowed)}")
+        if allowed[name].type == "str" and not isinstance(value, str):
             raise ValueError(f"{place}{name}={value!r} is not text; put it in quotes")
-    for name, field in known.items():
+    for name, field in allowed.items():
         if name not in given and field.default is MISSING:
             raise ValueError(f"{place}{name} is missing; add it")
     try:
@@ -187,8 +187,8 @@ def _made(kind: type[Kind], given: JSONMapping, where: str) -> Kind:
 def read_keys(path: str, _changed: int) -> KeySet:
     """The public keys in a JWKS file, without encryption keys and shared secrets."""
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-        keys = [one for one in found["keys"] if one["kty"] in ("RSA", "EC", "OKP") and one.get("use") != "enc"]
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        keys = [one for one in document["keys"] if one["kty"] in ("RSA", "EC", "OKP") and one.get("use") != "enc"]
         if not keys:
             raise ValueError("it has no public signing key")
         if any("d" in one for one in keys):

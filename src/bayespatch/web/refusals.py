@@ -40,7 +40,7 @@ _PLAIN = {
 
 
 class Refusal(Exception):
-    """A request that is refused, with the reason."""
+    """A rejected request, with the reason."""
 
     def __init__(self, status: int, detail: str, headers: dict[str, str] | None = None) -> None:
         super().__init__(detail)
@@ -58,7 +58,7 @@ class Refusal(Exception):
 
 
 def refusal_of(error: Exception) -> Refusal | None:
-    """How an error is answered; None: it is a fault of the program."""
+    """The response to an error; None if the error is a bug."""
     if isinstance(error, Refusal):
         return error
     later = {"Retry-After": str(RETRY)}
@@ -78,8 +78,8 @@ def refusal_of(error: Exception) -> Refusal | None:
     if isinstance(error, CaseBaseError | DictionaryError):
         return Refusal(422, sentence(error))
     if isinstance(error, HTTPException):
-        said = _PLAIN.get(error.status_code) or sentence(Exception(error.detail))
-        return Refusal(error.status_code, said, dict(error.headers or {}))
+        detail = _PLAIN.get(error.status_code) or sentence(Exception(error.detail))
+        return Refusal(error.status_code, detail, dict(error.headers or {}))
     return None
 
 
@@ -91,5 +91,11 @@ def sentence(error: Exception) -> str:
 
 def problem(refusal: Refusal, **more: object) -> Response:
     """For programs."""
-    said = {"type": "about:blank", "title": refusal.title, "status": refusal.status, "detail": refusal.detail, **more}
-    return Response(json.dumps(said), refusal.status, refusal.headers, media_type=PROBLEM)
+    content = {
+        "type": "about:blank",
+        "title": refusal.title,
+        "status": refusal.status,
+        "detail": refusal.detail,
+        **more,
+    }
+    return Response(json.dumps(content), refusal.status, refusal.headers, media_type=PROBLEM)

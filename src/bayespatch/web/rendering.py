@@ -1,4 +1,4 @@
-"""Fills the templates of the pages, which use those of `bayespatch.report`. The template engine escapes all texts."""
+"""Fills the templates of the pages, which use those of `bayespatch.report`. The template engine escapes all text."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ def _environment() -> Environment:
 
     shared = templates()
     places = ("bayespatch.web", "bayespatch.report", "bayespatch.explain")
-    found = shared.overlay(loader=ChoiceLoader([PackageLoader(place) for place in places]))
-    found.filters.update(shared.filters, time=time_text, quoted=quoted, capitalized=words.sentence)
-    found.globals.update(shared.globals, words=words, case_link=CASES, static=static_address)
-    return found
+    environment = shared.overlay(loader=ChoiceLoader([PackageLoader(place) for place in places]))
+    environment.filters.update(shared.filters, time=time_text, quoted=quoted, capitalized=words.sentence)
+    environment.globals.update(shared.globals, words=words, case_link=CASES, static=static_address)
+    return environment
 
 
 def render(template: str, **content: object) -> str:
-    """A template, filled."""
+    """Render a template."""
     return str(_environment().get_template(template).render(**content))
 
 
@@ -46,7 +46,7 @@ def explanation(why: JSONObject, date: str = "") -> Markup:
 
 
 def presentable(why: JSONObject) -> JSONObject:
-    """A stored explanation without past cases that have been forgotten since; if there were any, a warning says so."""
+    """A stored explanation without past cases that have been forgotten since, with a warning if there were any."""
     neighbors = [part for part in why["neighbors"] if not part.get("forgotten")]
     gone = [(part["closest"] or {}).get("forgotten", False) for part in why["groups"]]
     if len(neighbors) == len(why["neighbors"]) and not any(gone):
@@ -78,7 +78,7 @@ def quoted(text: str) -> str:
 
 @cache
 def static_files() -> dict[str, tuple[bytes, str]]:
-    """Name -> content and kind."""
+    """Static files: name -> content and media type."""
     own = files("bayespatch.web").joinpath("static")
     return {
         "style.css": ((style() + own.joinpath("web.css").read_text(encoding="utf-8")).encode(), "text/css"),
@@ -90,5 +90,5 @@ def static_files() -> dict[str, tuple[bytes, str]]:
 
 @cache
 def static_address(name: str) -> str:
-    """Where a file is."""
+    """The address of a static file."""
     return f"/static/{hashlib.sha256(static_files()[name][0]).hexdigest()[:12]}/{name}"

@@ -13,7 +13,7 @@ from bayespatch.casebase.people import People, Person
 
 N_RECOVERY = 10
 STEP = 30  # seconds for which a code is valid
-_WINDOW = 1  # steps by which the clock of a phone may be off
+_WINDOW = 1  # number of steps by which the clock of a phone may be off
 
 
 def new_secret() -> str:
@@ -33,12 +33,12 @@ def is_secret(text: str) -> bool:
 
 
 def address(secret: str, name: str) -> str:
-    """What an authenticator app reads: an otpauth URI."""
+    """The otpauth URI for an authenticator app."""
     return TOTP(secret, interval=STEP).provisioning_uri(name=name, issuer_name="bayespatch")
 
 
 def step_of(secret: str, code: str, now: float | None = None) -> int | None:
-    """For which time step a code is right; None: for none that is close.
+    """The time step for which a code is valid; None if it is not valid now.
 
     Examples
     --------

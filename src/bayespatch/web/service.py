@@ -42,19 +42,19 @@ from bayespatch.web.visibility import shown_overview
 T = TypeVar("T")
 LOCAL = Person("local", STEWARD, None, "", None)  # the default user without sign-in
 CASES = "/cases/"  # link to a past case
-_ANSWERS = 200  # that are kept, so that the version before a change need not be asked for again
+_ANSWERS = 200  # answers to keep, so that the version before a change is not computed again
 _CONNECTIONS = 8  # threads that use the database in addition to those of the queue
-_MONITORED = 600.0  # seconds for which the checks for programs are not repeated
-_HEALTH = 5.0  # seconds for which it is not looked at again
-_BY_NAME = (5, 900.0)  # wrong passwords for one name from one address that cost nothing, and the longest wait after
-_BY_ADDRESS = (50, 10.0)  # the same from one address, which a whole hospital may share
-_ASKING = 4  # sign-ins that wait for the provider at once
-_PROVIDER_RATE = 120  # sign-ins at the provider that begin per minute, from one address
-_HASHES, _SIGN_INS = 2, 30  # passwords that are hashed at once, 64 MiB each, and those that may wait for it
+_MONITORED = 600.0  # seconds for which the gauges of the monitoring checks are reused
+_HEALTH = 5.0  # seconds for which the result of the health check is reused
+_BY_NAME = (5, 900.0)  # wrong passwords per name and address without a delay, and the longest delay
+_BY_ADDRESS = (50, 10.0)  # the same per address, which a whole hospital may share
+_ASKING = 4  # sign-ins that wait for the provider at the same time
+_PROVIDER_RATE = 120  # new sign-ins at the provider per minute and address
+_HASHES, _SIGN_INS = 2, 30  # passwords hashed at the same time (64 MiB each), and passwords that may wait
 
 
 def _in_english(work: Callable[..., T], *args: object, **kwargs: object) -> T:
-    """The result of a function: what is stored or sent to programs is in one language for all users."""
+    """Call a function in English, because stored text and responses to programs must not depend on the user."""
     with using(ENGLISH):
         return work(*args, **kwargs)
 
@@ -78,7 +78,7 @@ class Service:
         self.record_systems = RecordSystems.read(systems) if systems else None
         self.asking = Queue(_ASKING, _SIGN_INS, settings.seconds)
         self.provider_rate = Rate(_PROVIDER_RATE, 60.0)
-        # One thread for a question: several are asked at a time, and sharing one out costs more than it saves.
+        # One thread per question: several run at a time, and splitting one costs more than it saves.
         self.base = CaseBase.open(settings.casebase, create=False, folder=settings.folder or None, n_jobs=1)
         self.queue = Queue(settings.threads, settings.waiting, settings.seconds)
         self.metrics = Metrics()
@@ -99,11 +99,11 @@ class Service:
 
     @property
     def single_sign_on(self) -> SingleSignOn | None:
-        """How people sign in at an OpenID provider; None: they do not."""
+        """Settings for sign-in at an OpenID provider; None without single sign-on."""
         return None if self.provider is None else self.provider.settings
 
     async def do(self, work: Callable[..., T], *args: object, **kwargs: object) -> T:
-        """Call a function that waits for the database in a thread; its texts are English."""
+        """Call a function that waits for the database in a thread; its messages are in English."""
         if self._limiter is None:
             self._limiter = anyio.CapacityLimiter(_CONNECTIONS)
         return await anyio.to_thread.run_sync(partial(_in_english, work, *args, **kwargs), limiter=self._limiter)
@@ -114,7 +114,7 @@ class Service:
         self.hashing.close()
         self.asking.close()
         if self.refit is not None and self.refit.running:
-            self.refit.cancel()  # it continues when it is started again
+            self.refit.cancel()  # it resumes when it is started again
         self.base.close()
 
     def csrf(self, session: str) -> str:
@@ -122,7 +122,7 @@ class Service:
         key = self._secret if not session else b"csrf"
         return hmac.new(key, session.encode(), hashlib.sha256).hexdigest()
 
-    # What is refused
+    # Rejected requests
 
     def known_name(self, name: str) -> dict[str, str]:
         """The logged form of a typed name: the name if there is such an account, otherwise a hash.
@@ -134,14 +134,14 @@ class Service:
         return {"name_hash": hmac.new(self._secret, name.encode("utf-8", "replace"), hashlib.sha256).hexdigest()[:16]}
 
     async def record_refusal(self, why: str, who: str | None, **details: str) -> None:
-        """Record in the audit log that a request was refused; in a flood, only the first ones."""
+        """Record in the audit log that a request was rejected; during a flood, only the first ones."""
         address = details.get("address", "-")
         if self.refusals.wait(f"{why} {network_of(address)}"):
             return
         try:
             await self.do(self.base.people.refuse, why, by=who, **details)
         except CaseBaseError as error:
-            refusal_of(error)  # which logs it
+            refusal_of(error)  # also logs it
 
     # Questions to the model
 
@@ -159,11 +159,11 @@ class Service:
         state = await self.do(self.base.state)
         key = (state, by, json.dumps([values, patient], sort_keys=True))
         with self._lock:
-            known = self._answers.get(key)
-        if known is not None:
+            stored = self._answers.get(key)
+        if stored is not None:
             if not first:
-                await self.do(self.base.record_ask, known, by=by)
-            return known
+                await self.do(self.base.record_ask, stored, by=by)
+            return stored
         answer = await self.queue.run(self.base.ask, values, by=by, patient=patient, error=self.settings.error)
         with self._lock:
             for old in [old for old in self._answers if old[0] != state]:
@@ -240,14 +240,14 @@ class Service:
                 self.refit = None
             return RefitState(self.refit is not None, self.refit_result)
 
-    # How it goes
+    # Health and metrics
 
     def health(self) -> JSONObject:
         """Whether the service can answer and write to the database; checked at most every few seconds."""
-        at, known = self._health
-        if known and (time.monotonic() - at < _HEALTH or not self._probing.acquire(blocking=False)):
-            return known
-        if not known:
+        at, state = self._health
+        if state and (time.monotonic() - at < _HEALTH or not self._probing.acquire(blocking=False)):
+            return state
+        if not state:
             self._probing.acquire()
         try:
             self._health = time.monotonic(), self._probe()
@@ -260,8 +260,8 @@ class Service:
             self.base.check_writable()
             model = self.active()
         except CaseBaseError as error:
-            found = refusal_of(error)  # which logs it
-            assert found is not None
+            refusal = refusal_of(error)  # also logs it
+            assert refusal is not None
             return {"status": "the database cannot be used", "model": None}
         return {"status": "ok" if model is not None else "no active model", "model": model and model.version}
 
@@ -279,9 +279,9 @@ class Service:
         }
 
     def _monitoring(self, by: str) -> dict[str, float]:
-        """The checks as gauges; none where there is no model, or no database."""
+        """The checks as gauges; none without a model or a database."""
         try:
             return monitoring_gauges(self.base.monitor(by=by), self.base.definition)
         except CaseBaseError as error:
-            refusal_of(error)  # which logs it
+            refusal_of(error)  # also logs it
             return {}

@@ -18,47 +18,47 @@ class Settings:
     casebase : str
         The URL of the case base.
     sign_in : bool
-        Whether people sign in and programs bring tokens. Without it everybody who reaches the page is a steward called
-        "local", and it listens on the loopback address alone.
+        Whether people must sign in and programs must send tokens. Without sign-in, everyone who can reach the page is a
+        steward named "local", and the server listens only on the loopback address.
     host, port
-        Where it listens.
+        Address and port on which the server listens.
     hosts : tuple of str
-        Names by which it may be called, beside its address and the names of the loopback address; a request for
-        another name is refused.
+        Allowed host names, in addition to its address and the names of the loopback address; requests for other names
+        are rejected.
     certificate, key : str
         TLS files; empty: plain HTTP.
     proxies : str
         Addresses of reverse proxies whose X-Forwarded headers are trusted, separated by commas; empty: none.
     workers : int
-        Processes.
+        Number of processes.
     threads : int
-        Questions that a process answers at the same time.
+        Number of questions that a process answers at the same time.
     waiting : int
-        Questions that may wait for those; more are refused with 503.
+        Number of questions that may wait; further ones are rejected with status 503.
     seconds : float
-        For one request.
+        Time limit for one request.
     error : float
-        Monte Carlo standard error of the probabilities that are shown.
+        Monte Carlo standard error of the displayed probabilities.
     rate : int
-        Requests per minute of one person or token; sign-ins are limited more strictly.
+        Maximum requests per minute from one person or token; sign-ins are limited more strictly.
     most_bytes : int
-        The largest body of a request.
+        Maximum size of a request body.
     intended_use : str
-        Stands on the page about the model.
+        Intended use, shown on the page about the model.
     folder : str
-        Of the case base, for files that exist for moments; empty: the usual one.
+        Directory for temporary files of the case base; empty: the default.
     require_second_factor : bool
-        Whether everybody has to set up a second factor before anything else.
+        Whether everyone must set up a second factor first.
     single_sign_on : str
-        TOML file with the OpenID provider at which people sign in (`SingleSignOn`); empty: there is none.
+        TOML file with the OpenID provider at which people sign in (`SingleSignOn`); empty: none.
     record_systems : str
         TOML file with the record systems that ask about their patients (`RecordSystems`); empty: none.
     security_contact : str
         A URI (mailto:, https: or tel:) for reports of vulnerabilities, published in /.well-known/security.txt.
     json_log : bool
-        Whether the log has a JSON object on each line.
+        Whether the log has one JSON object per line.
     example : int
-        The number of a consultation to begin with; 0: none.
+        The number of a consultation to show as an example; 0: none.
     """
 
     casebase: str
@@ -89,21 +89,21 @@ class Settings:
         outside = not is_loopback(self.host)
         if outside and not self.sign_in:
             raise ValueError(
-                f"host={self.host!r} can be reached from elsewhere, and nobody signs in; name a case base: --casebase"
+                f"host={self.host!r} can be reached from other machines without sign-in; pass a case base: --casebase"
             )
         if outside and not self.certificate and not self.proxies:
             raise ValueError(
-                f"host={self.host!r} can be reached from elsewhere, and passwords would travel in the clear; pass "
+                f"host={self.host!r} can be reached from other machines, and passwords would be sent unencrypted; pass "
                 f"--certificate and --key, or --proxy with the address of a reverse proxy that has them"
             )
         if bool(self.certificate) != bool(self.key):
             raise ValueError("--certificate and --key belong together; pass both")
         if self.single_sign_on and not self.sign_in:
-            raise ValueError("single sign-on needs a case base with accounts; name one: --casebase")
+            raise ValueError("single sign-on needs a case base with accounts; pass --casebase")
         if self.record_systems and not self.sign_in:
-            raise ValueError("record systems need a case base with accounts; name one: --casebase")
+            raise ValueError("record systems need a case base with accounts; pass --casebase")
         if self.workers > 1 and not self.sign_in:
-            raise ValueError("several workers need a case base with accounts; name one: --casebase")
+            raise ValueError("several workers need a case base with accounts; pass --casebase")
         contact = self.security_contact
         if contact and (not contact.startswith(("mailto:", "https:", "tel:")) or not contact.isprintable()):
             raise ValueError(f"--security-contact {contact!r} is not a URI; pass mailto:NAME@HOST or https://...")
@@ -119,7 +119,7 @@ class Settings:
 
     @property
     def address(self) -> str:
-        """The URL for browsers; a reverse proxy has TLS and the standard port."""
+        """The URL for browsers, with TLS and the standard port if there is a reverse proxy."""
         if self.proxies and self.hosts:
             return f"https://{self.hosts[0]}"
         name = self.hosts[0] if self.hosts else "127.0.0.1" if self.host in ("0.0.0.0", "::") else self.host
@@ -127,14 +127,14 @@ class Settings:
         return f"{'https' if self.certificate else 'http'}://{host}:{self.port}"
 
     def to_json(self) -> str:
-        """For another process."""
+        """The settings as JSON, for another process."""
         return json.dumps(asdict(self))
 
     @classmethod
     def from_json(cls, text: str) -> Settings:
         """Read the result of `to_json`."""
-        said = json.loads(text)
-        return cls(**{**said, "hosts": tuple(said["hosts"])})
+        values = json.loads(text)
+        return cls(**{**values, "hosts": tuple(values["hosts"])})
 
 
 def is_loopback(host: str) -> bool:

@@ -1,7 +1,7 @@
 """Single sign-on by OpenID Connect: authorization code with PKCE, state and nonce.
 
-`Settings` are read from a TOML file; `Provider` asks the provider and checks what it answers. joserfc checks signatures
-and claims. Only the algorithms listed below are accepted, whatever a token or the provider requests.
+The settings are read from a TOML file; `Provider` sends requests to the provider and checks its responses. joserfc
+checks signatures and claims. Only the algorithms listed below are accepted, whatever a token or the provider requests.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from bayespatch.web.fetching import (
 
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"]
 LEEWAY = 60  # seconds by which clocks may differ
-_KEPT = 3600.0  # seconds for which what a provider says about itself is kept
-_KEYS_AGAIN = 60.0  # seconds after which keys are fetched again for a token with an unknown one
+_KEPT = 3600.0  # seconds for which a provider's metadata are cached
+_KEYS_AGAIN = 60.0  # seconds after which keys may be fetched again for a token with an unknown key
 
 
 _FAILED = to_translate("The sign-in failed. Try again.")
@@ -79,7 +79,7 @@ class SingleSignOn:
     local_passwords : bool
         Whether people may also sign in with a password of this server.
     require_amr : tuple of str
-        Authentication methods of which the provider must state one (claim "amr"), such as "mfa"; empty: any will do.
+        Authentication methods (claim "amr"), such as "mfa"; the provider must state one of them. Empty: any method.
     """
 
     issuer: str
@@ -95,14 +95,14 @@ class SingleSignOn:
 
     def __post_init__(self) -> None:
         if not self.client_id:
-            raise ValueError("client_id is empty; pass the name under which the provider knows this server")
+            raise ValueError("client_id is empty; pass the id of this server at the provider")
         if self.issuer.rstrip("/") != self.issuer or not is_protected(self.issuer):
             raise ValueError(f"issuer={self.issuer!r} is not an https address without a final slash; correct it")
         if not self.roles:
-            raise ValueError('roles is empty and nobody could sign in; add lines such as "group" = "clinician"')
+            raise ValueError('roles is empty, so nobody could sign in; add lines such as "group" = "clinician"')
         for value, role in self.roles.items():
             if role not in ROLES:
-                raise ValueError(f"roles: {value!r} = {role!r} is no role; choose one of {', '.join(ROLES)}")
+                raise ValueError(f"roles: {value!r} = {role!r} is not a role; choose one of {', '.join(ROLES)}")
         if "openid" not in self.scopes:
             raise ValueError("scopes lacks 'openid'; add it")
 
@@ -132,7 +132,7 @@ class SingleSignOn:
             raise ValueError(f"{path}: {error}") from error
 
     def role_of(self, claims: JSONMapping) -> str | None:
-        """The highest role that the claims of a person give; None: none.
+        """The highest role that a person's claims grant; None if they grant none.
 
         Examples
         --------
@@ -151,7 +151,7 @@ class SingleSignOn:
 
 
 class Provider:
-    """An OpenID provider, asked over HTTP. Its methods block: call them in a thread."""
+    """An OpenID provider, accessed over HTTP. Its methods block: call them in a thread."""
 
     def __init__(self, settings: SingleSignOn) -> None:
         self.settings = settings
@@ -160,19 +160,19 @@ class Provider:
         self._description: tuple[float, JSONObject] | None = None
         self._keys: tuple[float, list[JSONObject]] | None = None
 
-    # What the provider says about itself
+    # Metadata of the provider
 
     def description(self) -> JSONObject:
         """Its metadata (OpenID Connect Discovery)."""
         with self._lock:
             if self._description is None or time.monotonic() - self._description[0] > _KEPT:
-                found = fetch(f"{self.settings.issuer}/.well-known/openid-configuration")
-                if found.get("issuer") != self.settings.issuer:
-                    raise ProviderError("the provider's description names another issuer")
+                metadata = fetch(f"{self.settings.issuer}/.well-known/openid-configuration")
+                if metadata.get("issuer") != self.settings.issuer:
+                    raise ProviderError("the provider's description names a different issuer")
                 for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
-                    if not is_protected(found.get(name)):
+                    if not is_protected(metadata.get(name)):
                         raise ProviderError(f"the provider's description has no usable {name}")
-                self._description = time.monotonic(), found
+                self._description = time.monotonic(), metadata
             return self._description[1]
 
     def keys(self, again: bool = False) -> list[JSONObject]:
@@ -181,8 +181,8 @@ class Provider:
         with self._lock:
             age = None if self._keys is None else time.monotonic() - self._keys[0]
             if self._keys is None or age is None or age > (_KEYS_AGAIN if again else _KEPT):
-                found = fetch(address).get("keys")
-                keys = [key for key in found if isinstance(key, dict)] if isinstance(found, list) else []
+                listed = fetch(address).get("keys")
+                keys = [key for key in listed if isinstance(key, dict)] if isinstance(listed, list) else []
                 wanted = [one for one in keys if one.get("kty") in ("RSA", "EC", "OKP") and one.get("use") != "enc"]
                 self._keys = time.monotonic(), wanted
             return self._keys[1]
@@ -218,7 +218,7 @@ class Provider:
         """
         stated = self.description().get("authorization_response_iss_parameter_supported") is True
         if (issuer is not None or stated) and issuer != self.settings.issuer:
-            raise SignInError("the answer came from another issuer")
+            raise SignInError("the response came from a different issuer")
         try:
             token = redeem(self.description(), self.client, code, begun.verifier, redirect).get("id_token")
         except RefusedError as error:
@@ -241,7 +241,7 @@ class Provider:
         if party != self.settings.client_id or (
             isinstance(audience, list) and len(audience) > 1 and "azp" not in claims
         ):
-            raise SignInError("the ID token is for another party")
+            raise SignInError("the ID token is for a different client")
         if not claims["sub"] or len(claims["sub"]) > 255:
             raise SignInError("the ID token has no usable subject")
         if begun.purpose == CONFIRM and not _at_least(claims.get("auth_time"), begun.made_at):
@@ -252,7 +252,7 @@ class Provider:
         return claims
 
     def _decoded(self, token: str) -> JSONObject:
-        """The claims of a token whose signature is the provider's."""
+        """The claims of a token that the provider has signed."""
         for again in (False, True):
             keys = self.keys(again)
             try:
@@ -279,7 +279,7 @@ def new_browser_secret() -> str:
 
 
 def _at_least(seconds: object, at: str) -> bool:
-    """Whether a time in a claim is not before another one, clocks allowed for."""
+    """Whether a time in a claim is not before another time, allowing for clock differences."""
     if isinstance(seconds, bool) or not isinstance(seconds, int | float):
         return False
     return seconds >= datetime.fromisoformat(at).timestamp() - LEEWAY

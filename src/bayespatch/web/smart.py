@@ -31,13 +31,13 @@ class Access(NamedTuple):
 
 def configuration(server: Server) -> JSONObject:
     """The SMART configuration of a FHIR server."""
-    found = fetch(f"{server.address}/.well-known/smart-configuration")
+    metadata = fetch(f"{server.address}/.well-known/smart-configuration")
     for name in ("authorization_endpoint", "token_endpoint"):
-        if not is_protected(found.get(name)):
+        if not is_protected(metadata.get(name)):
             raise ProviderError(f"the SMART configuration has no usable {name}")
-    if "S256" not in (found.get("code_challenge_methods_supported") or []):
+    if "S256" not in (metadata.get("code_challenge_methods_supported") or []):
         raise ProviderError("the SMART configuration does not offer PKCE with S256")
-    return found
+    return metadata
 
 
 def authorization_address(
@@ -68,7 +68,7 @@ def access(server: Server, code: str, begun: SignIn, redirect: str, issuer: str 
     """Exchange a code for an access token. `issuer` is the one in the callback, if any (RFC 9207)."""
     description = configuration(server)
     if issuer is not None and issuer != description.get("issuer"):
-        raise LaunchError("the answer came from another issuer")
+        raise LaunchError("the response came from a different issuer")
     try:
         found = redeem(description, server.client, code, begun.verifier, redirect)
     except RefusedError as error:
@@ -79,7 +79,7 @@ def access(server: Server, code: str, begun: SignIn, redirect: str, issuer: str 
     if str(found.get("token_type")).lower() != "bearer":
         raise LaunchError("the access token is not a bearer token")
     if not isinstance(patient, str) or not re.fullmatch(r"[A-Za-z0-9\-.]{1,64}", patient):
-        raise LaunchError("the authorization server names no patient; open the page from a patient's record")
+        raise LaunchError("the authorization server did not name a patient; open the page from a patient's record")
     return Access(token, patient)
 
 
@@ -95,12 +95,12 @@ def read_case(server: Server, granted: Access, mapping: fhir.Mapping) -> fhir.Ma
             entries += fhir.labeled({name: page}, server.address)
     case = mapping.case(entries)
     if case.patient != granted.patient:
-        raise ProviderError("the FHIR server sent another patient")
+        raise ProviderError("the FHIR server sent a different patient")
     return case
 
 
 def _pages(server: Server, granted: Access, address: str) -> Iterator[JSONObject]:
-    """A resource, or all pages of a search; the token goes to this FHIR server only."""
+    """A resource, or all pages of a search; the token is sent only to this FHIR server."""
     headers = {**_FHIR, "Authorization": f"Bearer {granted.token}"}
     for _ in range(_MOST_PAGES):
         page = fetch(address, headers=headers, most_bytes=_MOST_BYTES)

@@ -1,4 +1,4 @@
-"""Throttling of wrong passwords, which slows down only their sender."""
+"""Throttling after wrong passwords, which slows down only their sender."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Throttle:
 
     def __init__(self, free: int, longest: float) -> None:
         self.free, self.longest = free, longest
-        self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()  # key -> how many, when the last one
+        self._failures: OrderedDict[str, tuple[int, float]] = OrderedDict()  # key -> (number, time of the last one)
         self._lock = threading.Lock()
 
     def begin(self, key: str, now: float | None = None) -> int:
@@ -70,11 +70,11 @@ def network_of(address: str) -> str:
     ('10.0.0.7', '2001:db8::/64', '10.0.0.7', '-')
     """
     try:
-        found = ipaddress.ip_address(address)
+        ip = ipaddress.ip_address(address)
     except ValueError:
         return address
-    if isinstance(found, ipaddress.IPv4Address):
-        return str(found)
-    if found.ipv4_mapped is not None:
-        return str(found.ipv4_mapped)
-    return str(ipaddress.ip_network((found.packed, 64), strict=False))
+    if isinstance(ip, ipaddress.IPv4Address):
+        return str(ip)
+    if ip.ipv4_mapped is not None:
+        return str(ip.ipv4_mapped)
+    return str(ipaddress.ip_network((ip.packed, 64), strict=False))

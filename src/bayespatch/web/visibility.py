@@ -42,7 +42,7 @@ def shown_outcome(known: Definition, case: Case, person: Person) -> str:
 
 
 def shown_case(definition: Definition, case: Case, person: Person) -> Case:
-    """A case as visible to this user, with texts instead of values that are not shown exactly."""
+    """A case as visible to this user, with text in place of values that are not shown exactly."""
     if sees_all(person):
         return case
     texts, entries = shown_values(definition, case, person), definition.features.entries

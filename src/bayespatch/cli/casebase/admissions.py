@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from bayespatch.casebase.scoring import Admission
     from bayespatch.encode.table import DataFrame
 
-_STAY = "admission"  # the column of the ids of admissions that health records give
+_STAY = "admission"  # the column of admission ids taken from health records
 TODAY = "today"
 
 
 @dataclass(frozen=True)
 class _Source:
-    """Source of the admissions, read in every round."""
+    """The source of the admissions, read in each round."""
 
     data: str
     mapping: Path | None
@@ -75,7 +75,7 @@ class _Source:
         return read_admissions(table, definition, self.id_column, self.group_column)
 
     def _from_records(self, definition: Definition, file: Path) -> tuple[list[Admission], list[str]]:
-        """Admissions from FHIR or OMOP, named by the patient and, if the mapping says when, by the day."""
+        """Admissions from FHIR or OMOP, identified by patient and, if the mapping dates them, by day."""
         from bayespatch.casebase.scoring import read_admissions
         from bayespatch.fhir import Mapping, read_bulk, read_omop, to_frame
         from bayespatch.fhir.bulk import PATIENT
@@ -83,7 +83,7 @@ class _Source:
         mapping, day = Mapping.load(file, definition.features), self.day()
         dated = mapping.rules.at is not None
         if day is not None and not dated:
-            raise ValueError("--since: the mapping does not say when a patient was admitted; add at: to it")
+            raise ValueError("--since: the mapping does not say when a patient was admitted; add an 'at:' entry to it")
         cases = list(read_omop(self.data, mapping) if "://" in self.data else read_bulk(self.data, mapping))
         cases = [case for case in cases if day is None or case.at.date() >= day]
         if not cases:
@@ -134,7 +134,7 @@ def score(
 
 
 def _round(opened: Opened, source: _Source, by: str, json: bool) -> list[str]:
-    """Read and score the admissions once; returns messages about those that were refused."""
+    """Read and score the admissions once; returns messages about the rejected ones."""
     with opened() as base, working("Scoring"):
         admissions, refused = source.read(base.definition)
         done = base.score(admissions, by=by)

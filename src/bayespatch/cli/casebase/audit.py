@@ -1,4 +1,4 @@
-"""Commands for log and backups: log, verify, backup, restore."""
+"""Commands for the audit log, backups and retention: log, verify, backup, restore, purge."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ def log(
     $ bayespatch casebase log clinic.db --case 304 --json
     """
     with opened() as base:
-        found = base.audit(case=case, by=person, action=action, after=after, limit=limit)
+        entries = base.audit(case=case, by=person, action=action, after=after, limit=limit)
     rows = [
         [str(one.number), one.at[:19], one.by, one.action, "" if one.case_id is None else str(one.case_id)]
-        for one in found
+        for one in entries
     ]
     text = table_text(["row", "at", "by", "action", "case"], rows) if rows else "nothing yet"
-    show({"log": found}, json, text)
+    show({"log": entries}, json, text)
 
 
 def verify(base: Base, head: Head = None, folder: Folder = None, json: Json = False) -> None:
@@ -64,14 +64,19 @@ def verify(base: Base, head: Head = None, folder: Folder = None, json: Json = Fa
     $ bayespatch casebase verify clinic.db --head 1204:5d41402a...
     """
     with open_base(base, folder) as opened:
-        found = opened.verify_audit(head)
-    said = {"intact": found.intact, "entries": found.n_entries, "head": found.head, "problems": list(found.problems)}
-    if found.intact:
-        show(said, json, f"intact: {found.n_entries} rows; the log ends with {found.head}")
+        verification = opened.verify_audit(head)
+    result = {
+        "intact": verification.intact,
+        "entries": verification.n_entries,
+        "head": verification.head,
+        "problems": list(verification.problems),
+    }
+    if verification.intact:
+        show(result, json, f"intact: {verification.n_entries} rows; the log ends with {verification.head}")
         return
     if json:
-        show(said, json, "")
-    raise ValueError(f"{base_name(base)}: {'; '.join(found.problems)}")
+        show(result, json, "")
+    raise ValueError(f"{base_name(base)}: {'; '.join(verification.problems)}")
 
 
 @taking(opened=open_base, by=person)
@@ -105,10 +110,10 @@ def restore(
     with CaseBase.open(base, folder=folder) as opened, working("Copying"):
         opened.restore(file, by=person(by))
         again = [] if log is None else opened.forget_again(log, by=person(by))
-        found = opened.verify_audit()
+        verification = opened.verify_audit()
     text = f"{base_name(base)} is restored from the backup"
     text += "" if log is None else f"; {counted(len(again), 'case')} forgotten again"
-    show({"entries": found.n_entries, "head": found.head, "forgotten": again}, json, text)
+    show({"entries": verification.n_entries, "head": verification.head, "forgotten": again}, json, text)
 
 
 @taking(opened=open_base, by=person)

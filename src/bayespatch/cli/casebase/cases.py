@@ -45,9 +45,9 @@ def search(
     from bayespatch.casebase.cases import read_condition
 
     with opened() as base:
-        known = base.definition
+        definition = base.definition
         page = base.search(
-            [read_condition(one, known) for one in where or ()],
+            [read_condition(one, definition) for one in where or ()],
             by=by(),
             state=state,
             order=order,
@@ -65,7 +65,7 @@ def search(
         ]
         for one in page.items
     ]
-    names = ["case", "external id", "state", "outcome", *known.features.names]
+    names = ["case", "external id", "state", "outcome", *definition.features.names]
     rows = [row + [""] * (len(names) - len(row)) for row in rows]
     shown = counted(page.total, "case") + (f", from {page.offset + 1}" if rows and page.offset else "")
     show(page, json, f"{table_text(names, rows)}\n\n{shown}" if rows else shown)
@@ -144,17 +144,22 @@ def monitor(opened: Opened, by: Person, window: Window = 90, json: Json = False)
     $ bayespatch casebase monitor clinic.db --days 30 --json
     """
     with opened() as base:
-        found = base.monitor(by=by(), days=window)
+        checks = base.monitor(by=by(), days=window)
     rows = [
-        *([f"stability of {one.column}", _figure(one.index), "", _figure(one.p)] for one in found.population),
-        *([one.label, f"{one.observed:.0%}", f"{one.expected:.0%}", _figure(one.p)] for one in found.calibration),
-        ["median days to outcome", _figure(found.lag.median), _figure(found.lag.median_before), _figure(found.lag.p)],
+        *([f"stability of {one.column}", _figure(one.index), "", _figure(one.p)] for one in checks.population),
+        *([one.label, f"{one.observed:.0%}", f"{one.expected:.0%}", _figure(one.p)] for one in checks.calibration),
+        [
+            "median days to outcome",
+            _figure(checks.lag.median),
+            _figure(checks.lag.median_before),
+            _figure(checks.lag.p),
+        ],
     ]
     table = table_text(["", "recent", "before or expected", "p"], rows)
-    cases = f"{counted(found.consultations, 'case')} in {found.days} days, model version {found.version}"
-    show(found, json, f"{table}\n\n{cases}")
-    if found.alarms:
-        raise ValueError(" ".join(found.alarms))
+    cases = f"{counted(checks.consultations, 'case')} in {checks.days} days, model version {checks.version}"
+    show(checks, json, f"{table}\n\n{cases}")
+    if checks.alarms:
+        raise ValueError(" ".join(checks.alarms))
 
 
 def _figure(value: float | None) -> str:

@@ -84,9 +84,9 @@ def outcome(opened: Opened, case: CaseName, outcome: Class, by: Person, json: Js
     $ bayespatch casebase outcome clinic.db P-17 well
     """
     with opened() as base:
-        found = base.outcome(case_of(case), outcome, by=by())
-        label = base.definition.class_name(found.outcome)
-    show(found, json, f"case {found.id}: {label}; once retained, it votes from the next consultation on")
+        recorded = base.outcome(case_of(case), outcome, by=by())
+        label = base.definition.class_name(recorded.outcome)
+    show(recorded, json, f"case {recorded.id}: {label}; once retained, it votes from the next consultation on")
 
 
 @taking(opened=open_base, by=person)
@@ -104,7 +104,7 @@ def retain(opened: Opened, by: Person, cases: MaybeCases = None, json: Json = Fa
 
 
 def _seen_text(seen: Consultation) -> str:
-    """A consultation in a few lines."""
+    """A short text summary of a consultation."""
     shown = seen.explanation
     facts = {
         "consultation": f"{seen.id}, case {seen.case_id}, model version {seen.version}",

@@ -46,13 +46,13 @@ def models(opened: Opened, json: Json = False) -> None:
     $ bayespatch casebase models clinic.db
     """
     with opened() as base:
-        found = base.models()
+        versions = base.models()
     rows = [
         [str(one.version), one.state, str(one.n_cases), str(one.n_forgotten), one.made_at[:19], one.made_by]
-        for one in found
+        for one in versions
     ]
     text = table_text(["version", "state", "cases", "forgotten", "made at", "by"], rows) if rows else "no models yet"
-    show({"models": found}, json, text)
+    show({"models": versions}, json, text)
 
 
 @taking(opened=open_base, by=person)
@@ -83,16 +83,16 @@ def roll_back(opened: Opened, by: Person, json: Json = False) -> None:
 
 
 def _parameters(settings: Sequence[str]) -> JSONObject:
-    found = {}
+    parameters = {}
     for one in settings:
         name, sign, value = one.partition("=")
         try:
             if not sign or not name.isidentifier():
                 raise ValueError("no name")
-            found[name] = json_text.loads(value)
+            parameters[name] = json_text.loads(value)
         except ValueError as error:
             raise usage_error(f"--set {one!r} is not NAME=VALUE with the value as JSON, such as draws=500") from error
-    return found
+    return parameters
 
 
 def _comparison_text(model: ModelVersion) -> str:

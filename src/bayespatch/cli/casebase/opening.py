@@ -12,8 +12,8 @@ from bayespatch.cli.casebase.options import Base, By, Folder
 if TYPE_CHECKING:
     from bayespatch.casebase import CaseBase
 
-Opened = Callable[[], "AbstractContextManager[CaseBase]"]  # `open_base`, with what was given
-Person = Callable[[], str]  # `person`, likewise
+Opened = Callable[[], "AbstractContextManager[CaseBase]"]  # `open_base` with its options filled in
+Person = Callable[[], str]  # `person` with its option filled in
 
 
 @contextmanager
@@ -26,7 +26,7 @@ def open_base(base: Base, folder: Folder = None) -> Iterator[CaseBase]:
 
 
 def person(by: By = None) -> str:
-    """The name for the audit log: as given, or the login name."""
+    """The name for the audit log: the one passed, or the login name."""
     return by if by is not None else getpass.getuser()
 
 
@@ -36,7 +36,7 @@ def base_name(base: str) -> str:
 
 
 def case_of(text: str) -> int | str:
-    """A number is a case number; anything else is an external id. An id that is a number is quoted: "=17"."""
+    """A case number or, for any other text, an external id. "=17" stands for the external id 17."""
     if text.startswith("="):
         return text[1:]
     return int(text) if text.isascii() and text.isdecimal() else text
@@ -48,7 +48,7 @@ def counted(n: int, what: str) -> str:
 
 
 def value_text(value: object) -> str:
-    """A value in a cell."""
+    """A value as the text of a table cell."""
     if value is None:
         return "-"
     return f"{value:.3g}" if isinstance(value, float) else str(value)

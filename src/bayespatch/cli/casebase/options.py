@@ -80,18 +80,18 @@ Patient = Annotated[
 ]
 Neighbors = Annotated[int, typer.Option("--top", help="Number of neighbors to show.", min=1)]
 Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason.")]
-Code = Annotated[str, typer.Option("--code", metavar="TEXT", help="The reason, as a code.")]
+Code = Annotated[str, typer.Option("--code", metavar="TEXT", help="A code for the reason.")]
 Where = Annotated[
     list[str] | None,
-    typer.Option("--where", metavar="CONDITION", help="Such as 'age>=60' or 'pain=none'; may be repeated."),
+    typer.Option("--where", metavar="CONDITION", help="A condition such as 'age>=60' or 'pain=none'; may be repeated."),
 ]
 StateOption = Annotated[
     Literal["open", "past", "withdrawn"] | None, typer.Option("--state", help="Only cases in this state.")
 ]
 Order = Annotated[str, typer.Option("--order", metavar="COLUMN", help="The column to sort by.")]
 Descending = Annotated[bool, typer.Option("--descending", help="Sort in descending order.")]
-Offset = Annotated[int, typer.Option("--offset", help="Number to skip.", min=0)]
-Limit = Annotated[int, typer.Option("--limit", help="Number to show.", min=1, max=1000)]
+Offset = Annotated[int, typer.Option("--offset", help="Number of rows to skip.", min=0)]
+Limit = Annotated[int, typer.Option("--limit", help="Maximum number of rows to show.", min=1, max=1000)]
 Parameter = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A parameter of the classifier, as JSON; may be repeated."),
@@ -108,14 +108,14 @@ Target = Annotated[
 TableName = Annotated[str, typer.Option("--table", metavar="NAME", help="The new table of a database.")]
 WithoutSensitive = Annotated[bool, typer.Option("--without-sensitive", help="Omit sensitive columns and external ids.")]
 Window = Annotated[int, typer.Option("--days", metavar="DAYS", help="Number of past days to check.", min=1, max=3650)]
-Every = Annotated[Period, typer.Option("--every", help="The period of each row.")]
+Every = Annotated[Period, typer.Option("--every", help="The period that each row covers.")]
 PersonName = Annotated[str, typer.Argument(metavar="NAME", help="The person.", show_default=False)]
 RoleOption = Annotated[
     Literal["viewer", "clinician", "steward"], typer.Option("--role", help="The role of the person.")
 ]
-LogCase = Annotated[int | None, typer.Option("--case", metavar="NUMBER", help="Only about this case.")]
-LogBy = Annotated[str | None, typer.Option("--of", metavar="NAME", help="Only what this person did.")]
-LogAfter = Annotated[int, typer.Option("--after", metavar="NUMBER", help="Only rows after this one.", min=0)]
+LogCase = Annotated[int | None, typer.Option("--case", metavar="NUMBER", help="Show only entries about this case.")]
+LogBy = Annotated[str | None, typer.Option("--of", metavar="NAME", help="Show only actions of this person.")]
+LogAfter = Annotated[int, typer.Option("--after", metavar="NUMBER", help="Show only rows after this one.", min=0)]
 LaterLog = Annotated[
     Path | None,
     typer.Option("--log", metavar="FILE", help="Later audit log (JSON); patients forgotten in it are forgotten again."),
@@ -129,6 +129,6 @@ OpenDays = Annotated[
     typer.Option("--open-cases", metavar="DAYS", help="Forget open cases not consulted for this long.", min=1),
 ]
 PastDays = Annotated[
-    int | None, typer.Option("--past-cases", metavar="DAYS", help="Forget past cases this old.", min=1)
+    int | None, typer.Option("--past-cases", metavar="DAYS", help="Forget past cases older than this.", min=1)
 ]
-LogAction = Annotated[str | None, typer.Option("--action", metavar="TEXT", help="Only this action.")]
+LogAction = Annotated[str | None, typer.Option("--action", metavar="TEXT", help="Show only this action.")]

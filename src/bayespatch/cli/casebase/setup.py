@@ -49,7 +49,7 @@ def init(
 
     if (target is None) != (dictionary is None):
         raise usage_error(
-            "--dictionary and --target go together: the description of the columns, and the column to predict"
+            "pass --dictionary and --target together: the description of the columns and the column to predict"
         )
     if demo and dictionary is not None:
         raise usage_error("pass either --demo or --dictionary: the demo data have their own dictionary")
@@ -62,11 +62,13 @@ def init(
         if dictionary is not None and target is not None:
             opened.define(dictionary, target, by=person(by))
         features = [] if opened.dictionary is None else list(opened.dictionary.names)
-        said = {"target": opened.target, "features": features}
+        result = {"target": opened.target, "features": features}
     text = (
-        f"the case base predicts {said['target']!r} from {len(features)} features" if features else "import cases next"
+        f"the case base predicts {result['target']!r} from {len(features)} features"
+        if features
+        else "import cases next"
     )
-    show(said, json, f"{base_name(base)} is ready; {text}")
+    show(result, json, f"{base_name(base)} is ready; {text}")
 
 
 @taking(opened=open_base, by=person)
@@ -85,7 +87,7 @@ def import_(
     mapping: MappingFile = None,
     json: Json = False,
 ) -> None:
-    """Add all cases of a table, or none on an error. Cases with an outcome become past cases, others open cases.
+    """Add all cases of a table, or none on an error. Cases with an outcome become past cases, the others open cases.
 
     Exact repeats of cases are rejected, unless --id distinguishes them or you pass --allow-repeats.
 
@@ -115,8 +117,8 @@ def import_(
             delimiter=delimiter,
             allow_repeats=allow_repeats,
         )
-    said = {"cases": len(ids), "first": ids.start, "last": ids.stop - 1}
-    show(said, json, f"{counted(len(ids), 'case')}, numbers {ids.start} to {ids.stop - 1}")
+    result = {"cases": len(ids), "first": ids.start, "last": ids.stop - 1}
+    show(result, json, f"{counted(len(ids), 'case')}, numbers {ids.start} to {ids.stop - 1}")
 
 
 def _health_records(data: str, file: Path, dictionary: Path | None, base: CaseBase) -> tuple[TableLike, str | None]:

@@ -1,5 +1,5 @@
 "use strict";
-// Unfolds the details that belong on paper, for browsers whose style sheets cannot.
+// Opens the details that should be printed, for browsers in which the style sheet cannot do this.
 const folded = new Set();
 window.addEventListener("beforeprint", () => document.querySelectorAll("details.bp-prints:not([open])").forEach((part) => {
   part.open = true;

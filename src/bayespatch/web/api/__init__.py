@@ -24,7 +24,7 @@ from bayespatch.web.service import Service
 
 
 class Interface(FastAPI):
-    """The REST interface, whose description names tokens and problems."""
+    """The REST interface, with tokens and error responses in its description."""
 
     def openapi(self) -> JSONObject:
         """The OpenAPI description."""

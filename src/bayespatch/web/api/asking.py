@@ -30,7 +30,7 @@ _ALWAYS = (400, 401, 403, 413, 415, 422, 429, 503)
 
 
 def responses(*statuses: int) -> dict[int | str, JSONObject]:
-    """The errors of a route for its OpenAPI description: the common ones and these."""
+    """The error responses of a route for its OpenAPI description: the common ones and these."""
     content = {PROBLEM: {"schema": {"$ref": "#/components/schemas/Problem"}}}
     return {status: {"description": _TITLES[status], "content": content} for status in sorted({*_ALWAYS, *statuses})}
 
@@ -53,7 +53,7 @@ async def bearer(service: Service, request: Request, role: str = VIEWER) -> Pers
 
 
 def _asking(role: str) -> Any:
-    """The dependency that lets people of at least this role ask."""
+    """The dependency that admits users with at least this role."""
 
     async def ask(request: Request) -> Ask:
         service: Service = request.app.state.service

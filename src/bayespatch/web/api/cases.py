@@ -36,7 +36,7 @@ async def search(
     request: Request,
     ask: Viewer,
     where: Annotated[
-        list[str] | None, Query(max_length=10, description="Conditions such as age>=60; all of them must hold.")
+        list[str] | None, Query(max_length=10, description="Conditions such as age>=60; a case must meet all of them.")
     ] = None,
     state: Literal["open", "past", "withdrawn"] | None = None,
     order: Annotated[str, Query(max_length=200)] = "id",
@@ -77,7 +77,7 @@ async def explanation(number: Number, ask: Clinician) -> Answer:
     shown = await ask.service.queue.run(ask.base.explain_past, number, by=ask.by, error=ask.service.settings.error)
     model = await ask.do(ask.service.active)
     if shown is None or model is None:
-        raise Refusal(404, f"The active model has not learned from case {number}, or may not show it.")
+        raise Refusal(404, f"The active model was not trained on case {number}, or must not show it.")
     return Answer(model.version, shown)
 
 
@@ -86,7 +86,7 @@ async def outcome(number: Number, new: NewOutcome, ask: Clinician, key: Key = No
     return await ask.do(ask.base.outcome, number, new.outcome, by=ask.by, key=key)
 
 
-@router.get("/cases/{number}/follow-up", responses=responses(404), summary="List what was recorded about a case")
+@router.get("/cases/{number}/follow-up", responses=responses(404), summary="List the follow-up recordings of a case")
 async def recordings(number: Number, ask: Clinician) -> Recordings:
     return Recordings(await ask.do(ask.base.follow_up, number, by=ask.by))
 
@@ -98,7 +98,7 @@ async def record_follow_up(number: Number, new: NewFollowUp, ask: Clinician) -> 
     return await ask.do(ask.base.record_follow_up, number, new.values, by=ask.by)
 
 
-@router.post("/retentions", status_code=201, responses=responses(404, 409), summary="Make open cases past cases")
+@router.post("/retentions", status_code=201, responses=responses(404, 409), summary="Turn open cases into past cases")
 async def retain(new: Annotated[Retention, Body()], ask: Steward) -> Retained:
     return Retained(await ask.do(ask.base.retain, new.cases, by=ask.by))
 

@@ -22,7 +22,7 @@ router = APIRouter()
 async def versions(ask: Viewer) -> ModelList:
     models = await ask.do(ask.base.models)
     if not ask.person.may(CLINICIAN):
-        models = [replace(model, metrics=None) for model in models]  # these name single cases
+        models = [replace(model, metrics=None) for model in models]  # metrics name individual cases
     return ModelList(models)
 
 

@@ -31,7 +31,7 @@ Key = Annotated[
         min_length=1,
         max_length=200,
         pattern=r"^[\x21-\x7e]+$",
-        description="A random text, such as a UUID. Requests with the same key take effect once.",
+        description="A random string, such as a UUID. Requests with the same key take effect once.",
     ),
 ]
 
@@ -39,7 +39,7 @@ Key = Annotated[
 
 
 class Strict(BaseModel):
-    """A request; unknown fields are errors."""
+    """Base class of requests; unknown fields are rejected."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -51,7 +51,7 @@ Patient = Annotated[
 
 
 class Question(Strict):
-    """A case to be predicted."""
+    """A case to predict."""
 
     values: Values
     patient: Patient = None
@@ -62,17 +62,20 @@ class CounterfactualQuestion(Strict):
 
     values: Values
     change: list[Annotated[str, Field(max_length=1000)]] | None = Field(
-        None, min_length=1, max_length=1000, description="Features that may change. Null: all that are not fixed."
+        None,
+        min_length=1,
+        max_length=1000,
+        description="Features that may change. Null: all features that are not fixed.",
     )
     to: str | bool | int | float | None = Field(
         None, description="The class to reach, by value or label. Null: any class other than the predicted one."
     )
     patient: Patient = None
-    most: int = Field(3, ge=1, le=3, description="Maximum number of features that may change together.")
+    most: int = Field(3, ge=1, le=3, description="Maximum number of features to change at once.")
 
 
 class NewConsultation(Strict):
-    """A consultation to be stored."""
+    """A consultation to store."""
 
     values: Values
     case: CaseNumber | None = Field(None, description="The open case of a returning patient.")
@@ -103,7 +106,7 @@ class NewFollowUp(Strict):
 
 
 class Retention(Strict):
-    """Open cases to be made past cases; null: all with a recorded outcome."""
+    """Open cases to turn into past cases; null: all with a recorded outcome."""
 
     cases: list[CaseNumber] | None = Field(None, max_length=1000)
 
@@ -120,7 +123,7 @@ class Promotion(Strict):
     reason: str = Field("", max_length=1000)
 
 
-# Responses that the case base has no dataclass for
+# Responses without a dataclass in the case base
 
 
 class Problem(BaseModel):

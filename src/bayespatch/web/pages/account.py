@@ -33,7 +33,7 @@ CHANGES = {  # actions of the audit log
 
 
 async def show(ask: Ask) -> Response:
-    """Everything about one's account."""
+    """The account page."""
     return await _page(ask)
 
 
@@ -64,7 +64,7 @@ def _check_sign_in(ask: Ask) -> None:
 
 
 async def _own_password(ask: Ask) -> bool:
-    """Whether the form has the person's password."""
+    """Whether the form contains the user's password."""
     password = str(ask.form.get("own_password", ""))
     return await verify_password(ask.service, ask.request, ask.by, password) is not None
 

@@ -88,14 +88,14 @@ def _localized(texts: dict[str, str]) -> dict[str, str]:
 
 async def find(ask: Ask) -> Response:
     """Find a case by its number or external id, without putting either into the browser's history."""
-    said = ask.text("case", 200)
-    name: int | str = int(said) if said.isdecimal() and len(said) < 18 else said
+    text = ask.text("case", 200)
+    name: int | str = int(text) if text.isdecimal() and len(text) < 18 else text
     try:
         case = await ask.do(ask.base.case, name, by=ask.by)
     except CaseBaseError:
         if isinstance(name, str):
             raise
-        case = await ask.do(ask.base.case, said, by=ask.by)  # an external id may be a number
+        case = await ask.do(ask.base.case, text, by=ask.by)  # an external id may be a number
     return ask.go(f"/cases/{case.id}")
 
 
@@ -131,20 +131,20 @@ async def show(ask: Ask) -> Response:
 
 
 async def outcome(ask: Ask) -> Response:
-    """The outcome of a case."""
+    """Record the outcome of a case."""
     known = await ask.definition()
-    said = ask.text("outcome")
-    if said not in known.classes:
+    label = ask.text("outcome")
+    if label not in known.classes:
         raise Refusal(422, "Choose an outcome.")
-    await ask.do(ask.base.outcome, ask.number(), known.classes[said], by=ask.by)
+    await ask.do(ask.base.outcome, ask.number(), known.classes[label], by=ask.by)
     return ask.go(f"/cases/{ask.number()}")
 
 
 async def record_follow_up(ask: Ask) -> Response:
     """Record follow-up values of a case; empty fields change nothing."""
     known = await ask.definition()
-    said = forms.sent(known.follow_up, ask.form)
-    values, problems = forms.read(known.follow_up, {name: text for name, text in said.items() if text})
+    entered = forms.sent(known.follow_up, ask.form)
+    values, problems = forms.read(known.follow_up, {name: text for name, text in entered.items() if text})
     if problems:
         name, problem = next(iter(problems.items()))
         raise Refusal(422, f"{known.follow_up[name].label or name}: {problem}.")

@@ -25,7 +25,7 @@ from bayespatch.web.refusals import Refusal, refusal_of
 
 Values = dict[str, Value]
 FIRST = "f"  # prefix of the first version's values in the form
-FOUND = "c"  # of the values that a counterfactual has found
+FOUND = "c"  # prefix of the values found by a counterfactual
 
 
 class Names(NamedTuple):
@@ -50,17 +50,17 @@ async def show(ask: Ask) -> Response:
     if not number.isdecimal() or len(number) > 18:
         raise Refusal(404, "Consultation not found.")
     seen, _, case = await ask.do(ask.base.consultation, int(number), by=ask.by)
-    said = forms.filled(dictionary, seen.values)
+    entered = forms.filled(dictionary, seen.values)
     names = Names(case.external_id or "" if case.state == "open" else "", case.patient or "")
-    content = await _answered(ask, dictionary, said, said, names.patient)
-    return ask.page("consult.html", **_form(dictionary, said, said, {}, names), **_choice(ask, known), **content)
+    content = await _answered(ask, dictionary, entered, entered, names.patient)
+    return ask.page("consult.html", **_form(dictionary, entered, entered, {}, names), **_choice(ask, known), **content)
 
 
 async def prefilled(ask: Ask, values: Mapping[str, Value], patient: str, notes: Sequence[str]) -> Response:
     """The form with values from a patient's record, to be checked first, and what the record lacks."""
     dictionary = (await ask.definition()).features
-    said = forms.filled(dictionary, values)
-    return ask.page("consult.html", **_form(dictionary, said, {}, {}, Names("", patient)), notes=notes)
+    entered = forms.filled(dictionary, values)
+    return ask.page("consult.html", **_form(dictionary, entered, {}, {}, Names("", patient)), notes=notes)
 
 
 async def asked(ask: Ask) -> Response:
@@ -68,58 +68,58 @@ async def asked(ask: Ask) -> Response:
     known = await ask.definition()
     dictionary = known.features
     action = ask.text("action")
-    said, first = forms.sent(dictionary, ask.form), forms.sent(dictionary, ask.form, FIRST)
+    entered, first = forms.sent(dictionary, ask.form), forms.sent(dictionary, ask.form, FIRST)
     if action == "back" and ask.text("has_first"):
-        said = first
+        entered = first
     if action == "try":
-        first, said = said, {**said, **forms.given(dictionary, ask.form, FOUND)}
+        first, entered = entered, {**entered, **forms.given(dictionary, ask.form, FOUND)}
     if action == "first" or not ask.text("has_first"):
-        first = said
+        first = entered
     names = Names.of(ask)
-    values, problems = forms.read(dictionary, said)
+    values, problems = forms.read(dictionary, entered)
     if problems:
-        return ask.page("consult.html", 422, **_form(dictionary, said, first, problems, names))
+        return ask.page("consult.html", 422, **_form(dictionary, entered, first, problems, names))
     if action == "save":
         keeping: Parameters = {"by": ask.by, "external_id": names.case or None, "patient": names.patient or None}
-        keeping |= {"error": ask.service.settings.error, "key": _key(ask, said)}
+        keeping |= {"error": ask.service.settings.error, "key": _key(ask, entered)}
         seen = await ask.service.queue.run(ask.base.consult, values, **keeping)
         return ask.go(f"/consultations/{seen.id}")
-    content = await _answered(ask, dictionary, said, first, names.patient)
+    content = await _answered(ask, dictionary, entered, first, names.patient)
     content |= _choice(ask, known)
     if action == "counterfactual":
         content |= await _counterfactual(ask, known, values, names.patient)
-    return ask.page("consult.html", **_form(dictionary, said, first, {}, names), **content)
+    return ask.page("consult.html", **_form(dictionary, entered, first, {}, names), **content)
 
 
-def _key(ask: Ask, said: dict[str, str]) -> str | None:
-    """Under which this form with these values is kept once, however often a button is pressed."""
+def _key(ask: Ask, entered: dict[str, str]) -> str | None:
+    """The idempotency key of this form with these values, so that repeated clicks store it only once."""
     key = ask.text("key", 100)
-    content = json.dumps([said, *Names.of(ask)])
+    content = json.dumps([entered, *Names.of(ask)])
     return hmac.new(key.encode(), content.encode(), hashlib.sha256).hexdigest() if key else None
 
 
 async def answer(ask: Ask) -> Response:
     """Only the answer, for the script that inserts it into the page."""
     dictionary = (await ask.definition()).features
-    said, first = forms.sent(dictionary, ask.form), forms.sent(dictionary, ask.form, FIRST)
-    _, problems = forms.read(dictionary, said)
+    entered, first = forms.sent(dictionary, ask.form), forms.sent(dictionary, ask.form, FIRST)
+    _, problems = forms.read(dictionary, entered)
     if problems:
         return JSONResponse({"problems": {forms.key_of(name): text for name, text in problems.items()}})
     try:
         content = await _answered(
-            ask, dictionary, said, first if ask.text("has_first") else said, Names.of(ask).patient
+            ask, dictionary, entered, first if ask.text("has_first") else entered, Names.of(ask).patient
         )
     except Exception as error:
-        found = refusal_of(error)
-        if found is None:
+        refusal = refusal_of(error)
+        if refusal is None:
             raise
-        return JSONResponse({"detail": stored_text(found.detail)}, found.status, found.headers)
+        return JSONResponse({"detail": stored_text(refusal.detail)}, refusal.status, refusal.headers)
     html = ask.render("answer.html", **content)
     return JSONResponse({"html": html, "status": content["headline"], "problems": {}})
 
 
 def _choice(ask: Ask, known: Definition) -> JSONObject:
-    """Which features may change in a counterfactual: those that were chosen, at first all that are not fixed."""
+    """The features that may change in a counterfactual: the chosen ones, initially all that are not fixed."""
     entries = known.features.entries
     chosen = set(map(str, ask.form.getlist("may_change")))
     if not ask.text("has_choice"):
@@ -132,7 +132,7 @@ def _choice(ask: Ask, known: Definition) -> JSONObject:
 
 
 async def _counterfactual(ask: Ask, known: Definition, values: Values, patient: str) -> JSONObject:
-    """The smallest change that changes the prediction, as the page shows it."""
+    """The smallest change that changes the prediction, in the form that the page shows."""
     dictionary = known.features
     chosen = [name for name, _, may in _choice(ask, known)["changeable"] if may]
     if not chosen:
@@ -140,7 +140,7 @@ async def _counterfactual(ask: Ask, known: Definition, values: Values, patient: 
     try:
         to = ask.text("to", 1000) or None
         _, found = await ask.service.counterfactual(values, ask.by, chosen, to=to, patient=patient or None)
-    except CaseBaseError as error:  # the class to reach is predicted already
+    except CaseBaseError as error:  # the class to reach is already predicted
         refusal = refusal_of(error)
         if refusal is None or refusal.status != 422:
             raise
@@ -150,7 +150,7 @@ async def _counterfactual(ask: Ask, known: Definition, values: Values, patient: 
     return {
         "found": {
             "reached": found["found"],
-            "sentence": gettext("No change of the chosen features brings it closer."),
+            "sentence": gettext("No change of the chosen features brings the answer closer."),
             "rows": [
                 {
                     "label": dictionary[name].label or name,
@@ -169,10 +169,10 @@ async def _counterfactual(ask: Ask, known: Definition, values: Values, patient: 
 
 
 async def _answered(
-    ask: Ask, dictionary: Dictionary, said: dict[str, str], first: dict[str, str], patient: str
+    ask: Ask, dictionary: Dictionary, entered: dict[str, str], first: dict[str, str], patient: str
 ) -> JSONObject:
     """The prediction, and how it differs from that of the first version."""
-    values, _ = forms.read(dictionary, said)
+    values, _ = forms.read(dictionary, entered)
     before, problems = forms.read(dictionary, first)
     version, why = await ask.service.ask(values, ask.by, patient=patient or None)
     change = None
@@ -189,10 +189,10 @@ async def _answered(
 
 
 def _form(
-    dictionary: Dictionary, said: dict[str, str], first: dict[str, str], problems: dict[str, str], names: Names
+    dictionary: Dictionary, entered: dict[str, str], first: dict[str, str], problems: dict[str, str], names: Names
 ) -> JSONObject:
     hidden = {forms.key_of(name, FIRST): value for name, value in first.items()}
-    fields = forms.fields(dictionary, said, problems)
+    fields = forms.fields(dictionary, entered, problems)
     return {
         "fields": fields,
         "first": hidden,

@@ -79,12 +79,12 @@ def _check_passwords(ask: Ask) -> None:
 
 
 async def join_form(ask: Ask) -> Response:
-    """A link: choose a password."""
+    """The page of an invitation link, for choosing a password."""
     return ask.page("join.html", name=await _invited(ask), problem="")
 
 
 async def _invited(ask: Ask) -> str:
-    """Whom the link in the address invites."""
+    """The user whom the link in the address invites."""
     _check_passwords(ask)
     name = await ask.do(ask.base.people.invited, ask.request.path_params["secret"])
     if name is None:
@@ -93,7 +93,7 @@ async def _invited(ask: Ask) -> str:
 
 
 async def join(ask: Ask) -> Response:
-    """Use a link."""
+    """Accept an invitation link and set the password."""
     secret, name = ask.request.path_params["secret"], await _invited(ask)
     password = str(ask.form.get("password", ""))
     problem = await password_complaint(ask.service, password, name)
@@ -111,7 +111,7 @@ async def join(ask: Ask) -> Response:
 
 
 async def choose_language(ask: Ask) -> Response:
-    """The language of the pages, for this browser."""
+    """Set the language of the pages for this browser."""
     code = ask.text("language", 20)
     if code not in languages():
         raise Refusal(422, "Choose one of the languages at the end of the page.")
@@ -126,12 +126,12 @@ async def people(ask: Ask) -> Response:
 
 
 async def _people(ask: Ask, link: str = "", invited: str = "") -> Response:
-    found = await ask.do(ask.base.people.listed)
+    listed = await ask.do(ask.base.people.listed)
     tokens = await ask.do(ask.base.people.tokens)
     pending = await ask.do(ask.base.people.invitations)
     linked = await ask.do(ask.base.identities.users)
     return ask.page(
-        "people.html", people=found, tokens=tokens, pending=pending, linked=linked, link=link, invited=invited
+        "people.html", people=listed, tokens=tokens, pending=pending, linked=linked, link=link, invited=invited
     )
 
 
@@ -165,7 +165,7 @@ async def change(ask: Ask) -> Response:
 
 
 async def tokens(ask: Ask) -> Response:
-    """One's own tokens."""
+    """The user's tokens."""
     return await _tokens(ask)
 
 
@@ -176,7 +176,7 @@ async def _tokens(ask: Ask, secret: str = "") -> Response:
 
 
 async def new_token(ask: Ask) -> Response:
-    """A token, shown once."""
+    """Create a token, which is shown once."""
     if not ask.service.settings.sign_in:
         raise Refusal(404, "Sign-in is turned off here, so programs need no token.")
     page = await ask.unconfirmed(gettext("Create a token"))
@@ -202,7 +202,7 @@ async def revoke(ask: Ask) -> Response:
 
 
 async def audit(ask: Ask) -> Response:
-    """The log and, on request, the verification of its chain."""
+    """The audit log and, on request, the verification of its hash chain."""
     query = ask.request.query_params
     action, by, case = (
         query.get("action", "")[:50],
@@ -218,10 +218,10 @@ async def audit(ask: Ask) -> Response:
     }
     entries = await ask.do(ask.base.audit, **chosen, limit=PER_PAGE)
     await ask.do(ask.base.record_audit, chosen, by=ask.by, verified=bool(query.get("verify")))
-    found, problem = None, ""
+    verification, problem = None, ""
     if query.get("verify"):
         try:
-            found = await ask.do(ask.base.verify_audit, query.get("head", "").strip() or None)
+            verification = await ask.do(ask.base.verify_audit, query.get("head", "").strip() or None)
         except Exception as error:
             refusal = refusal_of(error)
             if refusal is None:
@@ -234,7 +234,7 @@ async def audit(ask: Ask) -> Response:
         action=action,
         by=by,
         case=case,
-        verification=found,
+        verification=verification,
         problem=problem,
         more=entries[-1].number if len(entries) == PER_PAGE else None,
     )

@@ -17,7 +17,7 @@ from bayespatch.web.throttle import network_of
 
 CALLBACK = "/sign-in/provider/callback"
 _COOKIE, _SECURE_COOKIE = "bayespatch_provider", "__Host-bayespatch_provider"
-_MOST = 4000  # characters of a parameter that a provider sends
+_MOST = 4000  # maximum length of a parameter from a provider
 _UNREACHABLE = to_translate("The provider cannot be reached at the moment. Try again later.")
 
 
@@ -33,7 +33,7 @@ def _redirect_address(ask: Ask) -> str:
 
 
 async def _leave(ask: Ask, onward: str, purpose: str, user: str | None = None) -> tuple[str, str]:
-    """The provider's address for a sign-in that begins, and the secret that the browser keeps."""
+    """The provider's address for a new sign-in, and the secret that the browser keeps."""
     provider = _provider(ask)
     wait = ask.service.provider_rate.wait(network_of(address_in(ask.request.scope)))
     if wait:
@@ -57,7 +57,7 @@ def _remember(ask: Ask, response: Response, browser: str) -> None:
 
 
 async def begin(ask: Ask) -> Response:
-    """To the provider. With `confirm`, the provider asks for credentials even if the user is signed in there."""
+    """Redirect to the provider. With `confirm`, it asks for credentials even if the user is already signed in there."""
     query = ask.request.query_params
     purpose = CONFIRM if query.get("confirm") else SIGN_IN
     address, browser = await _leave(ask, local_path(query.get("next", "/")[:4000]), purpose)

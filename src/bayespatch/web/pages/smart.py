@@ -19,7 +19,7 @@ from bayespatch.web.refusals import Refusal
 from bayespatch.web.throttle import network_of
 
 CALLBACK = "/smart/callback"
-_MOST = 4000  # characters of a parameter
+_MOST = 4000  # maximum length of a parameter
 _AGAIN = to_translate("Open the page from the patient's record again.")
 _UNREACHABLE = to_translate("The record system cannot be reached at the moment. Try again later.")
 
@@ -65,7 +65,8 @@ async def launch(ask: Ask) -> Response:
         )
     except ProviderError as error:
         raise await _unreachable(ask, error) from error
-    # A page instead of a redirect: after the sign-in form, the content security policy allows none to another site.
+    # A page instead of a redirect: after the sign-in form, the content security policy forbids redirects to other
+    # sites.
     return ask.page("launch.html", address=address)
 
 
@@ -96,7 +97,7 @@ async def callback(ask: Ask) -> Response:
 
 
 async def _unreachable(ask: Ask, error: ProviderError) -> Refusal:
-    """A record system that does not answer as it should, which is noted."""
+    """The error page for a record system that fails; the failure is recorded."""
     await ask.service.record_refusal("launch", ask.by, reason=str(error), address=address_in(ask.request.scope))
     return Refusal(503, _UNREACHABLE, {"Retry-After": "30"})
 

@@ -75,7 +75,7 @@ async def show(ask: Ask) -> Response:
 
 
 async def decide(ask: Ask) -> Response:
-    """What was decided."""
+    """Record a decision."""
     known = await ask.definition()
     said, code = ask.text("decided"), ask.text("code")
     if said not in known.classes or code not in CODES:

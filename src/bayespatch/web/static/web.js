@@ -1,5 +1,5 @@
 "use strict";
-// Live what-if: while the form is changed, the answer beside it follows. Without this script the buttons do the same.
+// Live what-if: the answer is updated while the form is edited. Without this script, the buttons do the same.
 (() => {
   document.querySelectorAll(".script-only").forEach((part) => { part.hidden = false; });
   document.querySelectorAll("[data-print]").forEach((button) => button.addEventListener("click", () => window.print()));
@@ -43,7 +43,7 @@
     if (count) outdate(count === 1 ? notice.dataset.one : notice.dataset.many);
   }
 
-  // An answer to other values than those in the form is dimmed, cannot be used, saved or printed.
+  // An answer for values other than those in the form is dimmed, and cannot be used, saved or printed.
   function outdate(reason) {
     notice.textContent = reason ? `${notice.dataset.notice} ${reason}` : "";
     notice.hidden = !reason;
@@ -53,7 +53,7 @@
     if (reason) glance.textContent = notice.dataset.short;
   }
 
-  // What was open in the answer stays open in the next one.
+  // Details that were open in the answer stay open in the next one.
   function replace(html) {
     const open = [...answer.querySelectorAll("details[open] > summary")].map((one) => one.textContent.slice(0, 12));
     answer.innerHTML = html;

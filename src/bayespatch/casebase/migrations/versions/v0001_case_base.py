@@ -10,7 +10,7 @@ down_revision = None
 
 _ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 _JSON = sa.JSON(none_as_null=True)
-# Table -> columns of which PostgreSQL's planner keeps no samples: they are a patient's.
+# Table -> columns with patient data, of which PostgreSQL's planner must not store samples.
 _PERSONAL = {
     "cases": ("external_id", "values", "outcome", "salt", "patient"),
     "follow_up": ("values",),
@@ -18,7 +18,7 @@ _PERSONAL = {
     "decisions": ("reason", "code", "decided"),
     "model_parts": ("bytes",),
 }
-# Each table after those that it refers to.
+# Each table follows those that it references.
 _TABLES = (
     *("settings", "chain", "audit", "cases", "follow_up", "models", "model_parts", "training", "consultations"),
     *("decisions", "users", "recovery_codes", "tokens", "sessions", "identities", "sign_ins", "invitations", "repeats"),
