@@ -221,7 +221,9 @@ def test_flags_are_true_or_false(name):
 
 
 def test_hyper_must_be_hyperparameters():
-    refused(r"hyper=\{'alpha': 0.1\} is not a Hyperparameters; pass hyper=Hyperparameters\(", hyper={"alpha": 0.1})
+    refused(
+        r"hyper=\{'alpha': 0.1\} is not a Hyperparameters object; pass hyper=Hyperparameters\(", hyper={"alpha": 0.1}
+    )
 
 
 def test_one_vote_weight_per_class():

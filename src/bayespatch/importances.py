@@ -228,7 +228,7 @@ def check_draws_fit(n_features: int, chains: int, warmup: int, draws: int) -> No
         most = max(("warmup", warmup), ("draws*thin", draws), ("chains", chains), key=lambda part: part[1])
         raise MemoryError(
             f"{n_steps} steps of the importances of {n_features} features need {shown_bytes(needed)} of memory, and "
-            f"{available} are available; {most[0]}={most[1]} is too large, pass a smaller number"
+            f"{available} is available; {most[0]}={most[1]} is too large, pass a smaller number"
         )
 
 

@@ -202,7 +202,9 @@ def _given(
             raise ValueError(f"{name} is a mask without a single True; mark at least one row")
     outside = array[(array < 0) | (array >= n_rows)]
     if outside.size:
-        raise ValueError(f"{name} names row {outside[0]}, but rows are numbered from 0 to {n_rows - 1}; correct it")
+        raise ValueError(
+            f"{name} names row {outside[0]}, but rows are numbered from 0 to {n_rows - 1}; pass numbers in this range"
+        )
     values, counts = np.unique(array, return_counts=True)
     if counts.max() > 1:
         raise ValueError(f"{name} names row {values[counts.argmax()]} more than once; name every row once")

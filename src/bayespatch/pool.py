@@ -216,11 +216,11 @@ class Pool:
         limits = math.exp(-_WIDEST * SHARPNESS_SD), math.exp(_WIDEST * SHARPNESS_SD)
         if not limits[0] <= sharpness <= limits[1] or not all(0 < share < 1 for share in base):
             raise ValueError(
-                f"the stored pool has sharpness {sharpness!r} and base rates {base!r}, which cannot be; "
+                f"the stored pool has sharpness {sharpness!r} and base rates {base!r}, which are invalid; "
                 f"save the model again"
             )
         if sharpness != 1.0 and not base:
-            raise ValueError("the stored pool is sharpened and has no base rates; save the model again")
+            raise ValueError("the stored pool is sharpened but has no base rates; save the model again")
         losses = float(numbers[2]), float(numbers[3]), float(numbers[4])
         return cls(float(numbers[0]), float(numbers[1]), losses, float(sharpness), tuple(map(float, base)))
 

@@ -74,8 +74,8 @@ def check_classes(classes: AnyArray) -> AnyArray:
     if strange or classes.dtype.kind not in "fO":
         example = strange[0] if strange else classes[0]
         raise ValueError(
-            f"y holds classes such as {str(example)!r} ({classes.dtype}), which are neither booleans, numbers nor "
-            f"texts; convert them, for instance with y.astype(str)"
+            f"y holds classes such as {str(example)!r} ({classes.dtype}), which are not booleans, numbers or "
+            f"strings; convert them, for instance with y.astype(str)"
         )
     return classes
 
@@ -104,10 +104,10 @@ def read_sample_weight(sample_weight: object, n_rows: int) -> NDArray[np.float64
     try:
         weights = np.array(sample_weight, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError("sample_weight does not consist of numbers; pass one number for each row") from None
+        raise ValueError("sample_weight is not numeric; pass one number for each row") from None
     if weights.shape != (n_rows,):
         raise ValueError(
-            f"sample_weight has shape {weights.shape} and there are {n_rows} rows; pass one weight for each row"
+            f"sample_weight has shape {weights.shape}, but there are {n_rows} rows; pass one weight for each row"
         )
     wrong = np.flatnonzero(~((weights == 0.0) | ((weights >= LEAST_WEIGHT) & (weights <= MOST_WEIGHT))))
     if wrong.size:
@@ -121,8 +121,8 @@ def read_sample_weight(sample_weight: object, n_rows: int) -> NDArray[np.float64
         )
     if weights.sum() < 2.0:
         raise ValueError(
-            f"sample_weight adds up to {weights.sum():g}, and weights count like repeated rows, of which a fit needs "
-            f"two; multiply them, for example so that their mean is 1"
+            f"sample_weight adds up to {weights.sum():g}, but a fit needs a total weight of at least 2; multiply the "
+            f"weights, for example so that their mean is 1"
         )
     return None if np.all(weights == 1.0) else weights
 
@@ -150,8 +150,8 @@ def check_sweeps(warmup: int, draws: int, thin: int) -> None:
     n_sweeps = warmup + draws * thin
     if n_sweeps > MOST_SWEEPS:
         raise ValueError(
-            f"transductive=True takes warmup + draws*thin = {n_sweeps} sweeps of each chain for every prediction; pass "
-            f"numbers that make at most {MOST_SWEEPS}"
+            f"transductive=True takes warmup + draws*thin = {n_sweeps} sweeps per chain for every prediction; pass "
+            f"smaller numbers, for at most {MOST_SWEEPS} sweeps"
         )
 
 
@@ -213,7 +213,7 @@ def check_model(model: object, likelihood: object, hyper: object, n_classes: int
     if hyper is None:
         hyper = Hyperparameters()
     if not isinstance(hyper, Hyperparameters):
-        raise ValueError(f"hyper={hyper!r} is not a Hyperparameters; pass hyper=Hyperparameters(alpha=..., ...)")
+        raise ValueError(f"hyper={hyper!r} is not a Hyperparameters object; pass hyper=Hyperparameters(alpha=..., ...)")
     for name, per in PER.items():
         values, n = getattr(hyper, name), n_classes if per == "class" else n_features
         if np.ndim(values) > 0 and np.size(values) != n:
@@ -402,7 +402,7 @@ def _refuse_missing(name: str, table: NDArray[np.float64]) -> None:
     if n_missing.any():
         raise ValueError(
             f"{name} has missing values (NaN) in {_columns(n_missing)}; pass missing='ignore' to leave them out of the "
-            f"comparison, or give them a code of their own"
+            f"comparison, or give them a separate code"
         )
 
 

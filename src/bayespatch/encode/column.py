@@ -297,7 +297,7 @@ class Column:
     def from_dict(cls, data: object) -> Column:
         """The column written by `to_dict`; anything else is rejected."""
         if not isinstance(data, dict) or set(data) != {part.name for part in fields(cls)}:
-            raise ValueError("a stored column does not have the parts of a column; store the schema again")
+            raise ValueError("a stored column has missing or unexpected keys; store the schema again")
         parts: JSONObject = {name: tuple(part) if isinstance(part, list) else part for name, part in data.items()}
         return cls(**parts)
 
@@ -305,9 +305,9 @@ class Column:
 def _complaints(column: Column) -> list[str]:
     """What is wrong with a column, most basic first."""
     if not all(isinstance(text, str) for text in (column.name, column.description, column.unit)):
-        return ["its name, description or unit is not a text"]
+        return ["its name, description or unit is not a string"]
     if column.kind not in KINDS or column.family not in ("text", "number", "boolean"):
-        return [f"kind {column.kind!r} of {column.family!r} is not known"]
+        return [f"unknown kind {column.kind!r} of {column.family!r}"]
     lists = (column.values, column.labels, column.phrases, column.edges, column.knots, column.usual, column.nested)
     if not all(isinstance(part, tuple) for part in lists):
         return ["its values, labels, phrases, edges, knots or usual range are not lists"]
@@ -315,7 +315,7 @@ def _complaints(column: Column) -> list[str]:
         isinstance(flag, bool) for flag in (column.missing_is_value, column.is_compared)
     ):
         return [
-            "its labels or phrases are not texts, or it does not say whether missing is a value and whether it is "
+            "its labels or phrases are not strings, or it does not state whether missing is a value and whether it is "
             "compared"
         ]
     numbers = (*column.edges, *column.knots, *column.usual, *column.nested, column.window, column.low, column.high)
@@ -326,7 +326,7 @@ def _complaints(column: Column) -> list[str]:
         broken.append("its usual range is not a low and a high number")
     if column.is_coded:
         if not column.values or any(type(value) not in (str, bool, float) for value in column.values):
-            return ["it has no values, or some that are not texts, booleans or numbers"]
+            return ["it has no values, or some that are not strings, booleans or numbers"]
         if {family_of(value) for value in column.values} != {column.family} or len(set(column.values)) < len(
             column.values
         ):
@@ -334,15 +334,15 @@ def _complaints(column: Column) -> list[str]:
         if not all(abs(value) <= LARGEST for value in column.values if isinstance(value, float)):
             broken.append("its values are not finite")
         if {len(part) for part in (column.labels, column.phrases) if part} - {len(column.values)}:
-            broken.append("the numbers of labels or phrases and of values differ")
+            broken.append("the number of labels or phrases differs from the number of values")
     elif column.family == "text" or column.values or column.labels or column.phrases:
-        broken.append("only categorical and ordinal columns have texts, values, labels or phrases")
+        broken.append("only categorical and ordinal columns have text, values, labels or phrases")
     if column.edges and column.kind != "binned":
         broken.append("only binned columns have edges")
     if any(low >= high for low, high in pairwise(column.edges)):
         broken.append("its edges do not increase")
     if column.has_window != (column.window > 0) or column.low > column.high:
-        broken.append("a windowed or ranked column, and no other, has a window above 0 and a range")
+        broken.append("windowed and ranked columns, and only these, have a window above 0 and a range")
     if column.kind == "ranked":
         for window in (column.window, *column.nested):
             broken += rank_complaints(column.knots, window, column.low, column.high)

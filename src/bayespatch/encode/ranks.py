@@ -42,8 +42,8 @@ def read_share(where: str, wish: str) -> Share:
         percent = Decimal(0)
     if not sign or rest.strip() or not percent.is_finite() or not 0 < percent < 50:
         raise ValueError(
-            f"{where}={wish!r} is not a distance; pass a finite number above 0, or a share of the past cases as a text "
-            f"such as '10%', above 0 and under 50"
+            f"{where}={wish!r} is not a distance; pass a finite number above 0, or a percentage of the past cases "
+            f"as a string, such as '10%', above 0 and under 50"
         )
     return Share(percent)
 
@@ -115,10 +115,10 @@ def knot_of(knots: Sequence[float], code: int) -> tuple[float, bool]:
 def rank_complaints(knots: Sequence[float], window: float, low: float, high: float) -> list[str]:
     """Errors in the parts of a ranked column, which must be finite numbers."""
     if not 1 <= len(knots) <= MOST_KNOTS:
-        return [f"a ranked column has from 1 to {MOST_KNOTS} knots"]
+        return [f"a ranked column has between 1 and {MOST_KNOTS} knots"]
     broken = []
     if any(a > b for a, b in pairwise((low, *knots, high))):
-        broken.append("its knots are not in order and within its range")
+        broken.append("its knots are out of order or outside its range")
     if not 0 < window < len(knots) or math.modf(window)[0] != 0.5:
-        broken.append("its window is not an integer and a half below its number of knots")
+        broken.append("its window is not half an odd integer, or not below its number of knots")
     return broken

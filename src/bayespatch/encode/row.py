@@ -126,7 +126,7 @@ def _check_names(given: Mapping[str, object], names: tuple[str, ...], all_of_the
         raise ValueError(f"there is no feature {listed(unknown)}; {meant}")
     absent = [name for name in names if name not in given]
     if absent and all_of_them:
-        raise ValueError(f"row has no value of {listed(absent)}; pass one for each feature, None if it is missing")
+        raise ValueError(f"row has no value for {listed(absent)}; pass one for each feature, None if it is missing")
 
 
 def _is_flat(row: object) -> TypeGuard[Iterable[object]]:

@@ -351,7 +351,9 @@ class Schema:
         if not isinstance(data, Mapping) or set(data) != {"format", "missing", "named", "least_known", "columns"}:
             raise ValueError("this is not a stored schema; pass the result of Schema.to_dict")
         if type(data["format"]) is not int or data["format"] != _FORMAT or not isinstance(data["columns"], list):
-            raise ValueError(f"the stored schema has format {data['format']!r}, known is {_FORMAT}; store it again")
+            raise ValueError(
+                f"the stored schema has format {data['format']!r}, but this version reads {_FORMAT}; store it again"
+            )
         columns = tuple(Column.from_dict(column) for column in data["columns"])
         return cls(columns, data["missing"], data["named"], data["least_known"])
 
@@ -378,7 +380,7 @@ def _learn_column(
     name = plain.name
     option = "bins" if name in codings.cuts else "windows" if name in codings.windows else None
     if option and summary.family != "number":
-        raise ValueError(f"{option} names column {name!r}, which holds no numbers; leave it out, or convert the column")
+        raise ValueError(f"{option} names column {name!r}, which is not numeric; leave it out, or convert the column")
     levels = summary.declared or summary.levels or ()
     if summary.family == "text" or name in codings.categorical or (summary.declared is not None and not option):
         kind: ColumnKind = "ordinal" if summary.ordered and name not in codings.categorical else "categorical"
@@ -449,7 +451,7 @@ def _read_codings(
     codes = frozenset(_by_name("categorical", dict.fromkeys(categorical), names))
     twice = sorted((set(cuts) & set(radii)) | (codes & (set(cuts) | set(radii))))
     if twice:
-        raise ValueError(f"column {listed(twice)} is named by two of bins, windows and categorical; keep one")
+        raise ValueError(f"column {listed(twice)} is named in more than one of bins, windows and categorical; keep one")
     radius = None if windows is None or isinstance(windows, Mapping) else _radius("windows", windows)
     return _Codings(cuts, cut, radii, radius, codes, check_count("max_levels", max_levels, at_least=0))
 
@@ -476,8 +478,7 @@ def _refuse_empty_columns(table: PlainTable, whole: TableSummary | None) -> None
     rare = [name for name in empty if whole is not None and whole.column(name).n_known]
     if rare:
         raise ValueError(
-            f"column {listed(rare)} has so few values that none of the {table.n_rows} rows of the sample has one; "
-            f"leave it out"
+            f"column {listed(rare)} has too few values: all {table.n_rows} rows of the sample lack one; leave it out"
         )
     if empty:
         raise ValueError(f"column {listed(empty)} has only missing values; drop it")
@@ -488,6 +489,6 @@ def _refuse_missing(counts: Mapping[str, int]) -> None:
     if found:
         more = f" and {len(found) - 4} more columns have some" if len(found) > 4 else ""
         raise ValueError(
-            f"{', '.join(found[:4])}{more}; pass missing='category' to count missing as one more value, "
-            f"missing='ignore' not to compare them, or fill in the values"
+            f"{', '.join(found[:4])}{more}; pass missing='category' to treat missing as a category, "
+            f"missing='ignore' to leave them out of comparisons, or fill them in"
         )

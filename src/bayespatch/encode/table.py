@@ -180,7 +180,7 @@ def _read_array(table: object) -> PlainTable:
     if array.ndim != 2:
         raise ValueError(
             f"the table has shape {array.shape}. Reshape your data: pass a two-dimensional table, one row per case "
-            f"(a single row is [row], df.iloc[[i]] or x.reshape(1, -1)), all rows of one length"
+            f"(a single row is [row], df.iloc[[i]] or x.reshape(1, -1)), all rows of equal length"
         )
     _check_size(*array.shape)
     names = [f"x{j}" for j in range(array.shape[1])]
@@ -278,7 +278,7 @@ def _read_objects(name: str, values: Sequence[object]) -> PlainColumn:
         words = [value for value in values if families[type(value)] == "text"]
         others = [value for value in values if families[type(value)] in found - {"text"} and value == value]
         raise ValueError(
-            f"column {name!r} mixes texts ({words[0]!r}) and numbers ({others[0]!r}), which cannot be compared; "
+            f"column {name!r} mixes text ({words[0]!r}) and numbers ({others[0]!r}), which cannot be compared; "
             f"convert it to one type, to text for categories or to numbers with NaN where a number is missing"
         )
     if found == {"text"}:

@@ -125,10 +125,10 @@ def as_bytes(texts: Sequence[str]) -> Arrays:
 def as_texts(letters: AnyArray, ends: AnyArray, n: int) -> tuple[str, ...]:
     """The inverse of `as_bytes`, for n texts; anything else raises a ValueError."""
     if letters.dtype != np.uint8 or ends.dtype != np.int64 or letters.ndim != 1 or ends.shape != (n,):
-        raise ValueError("the names of the past cases are not texts, one for each")
+        raise ValueError("the names of the past cases are not one string per case")
     starts = np.concatenate([[0], ends[:-1]])
     if np.any(starts > ends) or int(ends[-1]) != len(letters):
-        raise ValueError("the names of the past cases do not follow one another")
+        raise ValueError("the names of the past cases overlap or have gaps")
     whole = letters.tobytes()
     return tuple(
         whole[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts.tolist(), ends.tolist(), strict=True)
@@ -145,7 +145,7 @@ def check_arrays(arrays: Arrays, kinds: Mapping[str, ArraySpec], sizes: Mapping[
         lengths = {**sizes, "s": SALT_BYTES, "Q": sizes["P"] + 2, "e": 1}
         shape = tuple(lengths[letter] for letter in kind.shape)
         if array.dtype != kind.dtype or array.shape != shape:
-            raise ValueError(f"{name} is {array.dtype} of shape {array.shape}, and should be {kind.dtype} of {shape}")
+            raise ValueError(f"{name} is {array.dtype} of shape {array.shape} instead of {kind.dtype} of {shape}")
         values = array[~np.isnan(array)] if kind.nan else array
         low, high = float(values.min(initial=0)), float(values.max(initial=0))  # NaN if there is only one
         if not (math.isfinite(low) and math.isfinite(high)):

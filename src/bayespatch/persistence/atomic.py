@@ -65,7 +65,7 @@ def replacing_all(paths: Sequence[str | os.PathLike[str]], mode: int = PRIVATE) 
     """
     places = [os.path.realpath(check_path(path)) for path in paths]  # a link stays a link
     if len(set(places)) < len(places):
-        raise refuse(paths[0], "two files would get this name", "choose two names")
+        raise refuse(paths[0], "two files would have this name", "choose different names")
     for path in paths:
         check_writable(path)
     temporaries = [_temporary(place) for place in places]
@@ -199,7 +199,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     if not os.path.isdir(os.path.dirname(real)):
         raise refuse(path, f"there is no folder {os.path.dirname(real)}", "create it first, or correct the path")
     if os.path.exists(real) and not os.access(real, os.W_OK):
-        raise refuse(path, "the file exists and is read-only", "choose another name, or allow writing")
+        raise refuse(path, "the file exists and is read-only", "choose another name, or make it writable")
 
 
 def drop_unfinished(folder: str | os.PathLike[str]) -> None:

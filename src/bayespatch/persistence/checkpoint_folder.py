@@ -102,7 +102,7 @@ def check_folder(path: str | os.PathLike[str]) -> Path:
         strange = [entry.name for entry in folder.iterdir() if not _is_ours(entry.name)] if folder.exists() else []
     if strange:
         raise refuse(
-            path, f"contains something other than a checkpoint, such as {strange[0]!r}", "pass another, new name"
+            path, f"contains something other than a checkpoint, such as {strange[0]!r}", "pass the name of a new folder"
         )
     return folder
 
@@ -158,5 +158,7 @@ def _locked(folder: Path) -> Iterator[None]:
             lock(file.fileno())
         except OSError as error:
             wrong = "another process is writing there, or you have no permission to write"
-            raise refuse(folder, f"{wrong} ({error.strerror or error})", "wait for it, or pass another path") from error
+            raise refuse(
+                folder, f"{wrong} ({error.strerror or error})", "wait until it finishes, or pass another path"
+            ) from error
         yield

@@ -153,7 +153,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if (available := shortage(_TIMES * size)) is not None:
-                wrong = f"is {shown_bytes(size)} large, and {available} of memory are available"
+                wrong = f"needs {shown_bytes(size)} of memory, but only {available} is available"
                 raise refuse(path, wrong, "load it on a larger machine, or use another copy of the file")
             yield file, size
     except MemoryError as error:
@@ -182,7 +182,10 @@ def _read_manifest(path: object, file: BinaryIO, size: int) -> JSONObject:
     if length > size - HEADER.size:
         raise refuse(path, "the file is truncated, or damaged at its beginning")
     if length > MOST_JSON:
-        raise refuse(path, f"the manifest is {shown_bytes(length)} large, more than {shown_bytes(MOST_JSON)}")
+        raise refuse(
+            path,
+            f"the size of the manifest is {shown_bytes(length)}, which is above the limit of {shown_bytes(MOST_JSON)}",
+        )
     text = file.read(length)
     if hashlib.sha256(text).digest() != checksum:
         raise refuse(path, "the manifest is damaged: its checksum differs")
@@ -195,7 +198,7 @@ def _read_manifest(path: object, file: BinaryIO, size: int) -> JSONObject:
             "fit the model again",
         )
     if type(manifest.get("format")) is not int or manifest["format"] != version:
-        raise refuse(path, f"the manifest does not say format {version}")
+        raise refuse(path, f"the manifest does not state format {version}")
     _check_parts(path, manifest.get("parts"), size - HEADER.size - length)
     return manifest
 

@@ -73,7 +73,7 @@ def to_json(value: object) -> JSONValue:
         return {"type": "Hyperparameters", "value": hyper_to_json(value)}
     if isinstance(value, Mapping):
         if not all(type(key.item() if isinstance(key, np.generic) else key) in _KEYS for key in value):
-            raise TypeError("a dict has keys that are neither numbers nor texts")
+            raise TypeError("a dict has keys that are neither numbers nor strings")
         return {"type": "dict", "value": [[to_json(key), to_json(part)] for key, part in value.items()]}
     if isinstance(value, set | frozenset):
         return {"type": type(value).__name__, "value": [to_json(part) for part in sorted(value, key=repr)]}
@@ -81,7 +81,7 @@ def to_json(value: object) -> JSONValue:
         return {"type": type(value).__name__, "value": [to_json(part) for part in value]}
     if hasattr(value, "__array__"):
         return {"type": "array", "value": array_to_json(np.asarray(value))}
-    raise TypeError(f"{type(value).__name__} is neither a number, a text, a list, a dict nor an array")
+    raise TypeError(f"{type(value).__name__} is not a number, string, list, dict or array")
 
 
 def from_json(data: object) -> object:
@@ -103,7 +103,7 @@ def from_json(data: object) -> object:
             return pairs
     if kind in _SEQUENCES and isinstance(value, list):
         return _SEQUENCES[kind](from_json(part) for part in value)
-    raise ValueError(f"a parameter is of the unknown type {kind!r}")
+    raise ValueError(f"a parameter has the unknown type {kind!r}")
 
 
 # The constants of the model
@@ -137,10 +137,10 @@ def array_to_json(array: AnyArray) -> JSONObject:
         widest = max([_WIDEST, *map(len, array.ravel().tolist())])
         array = array.astype(f"U{min(array.dtype.itemsize // 4, widest)}")
     if not _DTYPE.fullmatch(array.dtype.str):
-        raise TypeError(f"an array of type {array.dtype} holds neither booleans, numbers nor texts")
+        raise TypeError(f"an array of type {array.dtype} does not hold booleans, numbers or strings")
     values = [to_json(value) for value in array.ravel().tolist()]
     if any(isinstance(value, dict) and value["type"] != "float" for value in values):
-        raise TypeError("an array holds lists or other things that are neither numbers nor texts")
+        raise TypeError("an array holds lists or other objects that are neither numbers nor strings")
     return {"dtype": array.dtype.str, "shape": list(array.shape), "values": values}
 
 
@@ -150,20 +150,20 @@ def array_from_json(data: object) -> AnyArray:
         raise ValueError("the format of an array is invalid")
     name, shape, values = data["dtype"], data["shape"], data["values"]
     if not isinstance(name, str) or not _DTYPE.fullmatch(name) or not isinstance(values, list):
-        raise ValueError(f"an array is of the unknown type {name!r}")
+        raise ValueError(f"an array has the unknown type {name!r}")
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
-        raise ValueError(f"an array has the impossible shape {shape}")
+        raise ValueError(f"an array has the invalid shape {shape}")
     if math.prod(shape) != len(values) or len(shape) > 4:
-        raise ValueError(f"an array has the shape {shape} and {len(values)} values")
+        raise ValueError(f"an array of shape {shape} has {len(values)} values")
     kept = [from_json(value) for value in values]
     dtype = np.dtype(name)
     if dtype.kind == "U" and dtype.itemsize * len(kept) > _MOST_BYTES:  # before memory is taken
-        raise ValueError(f"an array of {len(kept)} values of the type {name!r} is far larger than its values")
+        raise ValueError(f"an array of {len(kept)} values of the type {name!r} is far larger than its values need")
     array = np.empty(len(kept), dtype=dtype)
     array[:] = kept
     same_types = all(type(a) is type(b) for a, b in zip(array.tolist(), kept, strict=True))
     if not same_types or array_to_json(array)["values"] != values:
-        raise ValueError(f"an array of type {name!r} holds values of another")
+        raise ValueError(f"an array of type {name!r} holds values of another type")
     return array.reshape(shape)
 
 
@@ -173,5 +173,5 @@ def classes_from_json(data: object) -> AnyArray:
     if classes.ndim != 1 or not len(classes):
         raise ValueError("the classes are not a list")
     if not all(low < high for low, high in pairwise(classes.tolist())):
-        raise ValueError("the classes are not in order, each once")
+        raise ValueError("the classes are not sorted and distinct")
     return classes

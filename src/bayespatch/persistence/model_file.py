@@ -375,7 +375,7 @@ def _elsewhere(folder: str, parts_of: Parts) -> PartitionedIndex:
     try:
         found = PartitionedIndex.of_parts(files, len(files.digests), windows)
     except ValueError as error:  # parts that do not fit each other
-        raise refuse(folder, f"these past cases do not belong together: {error}") from error
+        raise refuse(folder, f"the files of these past cases do not match: {error}") from error
     sizes = len(schema.columns), len(parts_of["class_names"])
     if (len(found.windows), found.n_classes) != sizes or found.n_cases <= int(parts_of["rows"].max()):
         raise refuse(folder, "these are the past cases of another model")
@@ -424,7 +424,7 @@ def _named(path: Path, manifest: Mapping[str, object]) -> Iterator[None]:
     except MemoryError as error:
         raise refuse(path, "there is not enough memory to load it", "load it on a larger machine") from error
     except _WRONG as error:
-        wrong, other = f"the content is not that of a model: {error}", manifest.get("package")
+        wrong, other = f"this is not a valid model: {error}", manifest.get("package")
         if isinstance(other, str) and other != __version__:
             wrong += f" (it was written by bayespatch {other[:40]!r}, and this is {__version__!r})"
         raise refuse(path, wrong) from error

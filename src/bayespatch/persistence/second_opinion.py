@@ -47,7 +47,7 @@ def opinion_from_arrays(
             raise ValueError("there are arrays of a second opinion, but no second opinion")
         return None
     if not isinstance(stored, dict) or tuple(stored) != ("kind", "numbers") or stored["kind"] not in _CLASSES:
-        raise ValueError("the second opinion is of an unknown kind")
+        raise ValueError("the second opinion has an unknown kind")
     if stored["kind"] not in _OF_ESTIMATOR.get(estimator, ("AdditiveScore", "LinearOpinion")):
         raise ValueError(f"a second opinion of the kind {stored['kind']} does not fit the outcome")
     is_class, regressor = estimator == "PatchworkClassifier", estimator == "PatchworkRegressor"

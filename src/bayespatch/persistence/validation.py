@@ -140,7 +140,7 @@ def check_manifest(manifest: JSONMapping) -> Parts:
     if not isinstance(columns, list) or len(columns) != sizes["P"] or not all(map(_is_column, columns)):
         raise ValueError("the description of the columns is invalid")
     if type(manifest["target"]) is not str:
-        raise ValueError("the name of the outcome is not a text")
+        raise ValueError("the name of the outcome is not a string")
     if not isinstance(manifest["package"], str) or not _SHA256.fullmatch(manifest["cases_sha256"]):
         raise ValueError("package is not a version, or cases_sha256 not a checksum")
     described, run, cost = manifest["model"], manifest["settings"], manifest["timing"]
@@ -161,7 +161,7 @@ def check_manifest(manifest: JSONMapping) -> Parts:
     fitted["feature_names"] = tuple(column["name"] for column in columns) if named else None
     if manifest["estimator"] != "PatchworkClassifier":
         if manifest["classes"] is not None:
-            raise ValueError("the outcomes of a regressor are numbers, and not classes; so are times")
+            raise ValueError("only classifiers have classes")
     else:
         fitted["classes"] = classes_from_json(manifest["classes"])
         if len(fitted["classes"]) != sizes["M"]:
@@ -285,7 +285,7 @@ def _times(stored: object, past: Arrays) -> Parts:
     if level <= 0.0 or shape < 0.0 or len(base) != intervals.n or min(base) <= 0.0:
         raise ValueError("the hazards of the stored calibration are not above 0")
     if len(covariance) != 4 or covariance[1] != covariance[2] or covariance[1] ** 2 > covariance[0] * covariance[3]:
-        raise ValueError("the covariance of the stored calibration is not that of two numbers")
+        raise ValueError("the stored calibration has an invalid covariance matrix")
     if min(covariance[0], covariance[3]) < 0.0:
         raise ValueError("the covariance of the stored calibration has a negative variance")
     calibration = TimesCalibration(level, shape, np.array(covariance).reshape(2, 2), np.array(base))
@@ -315,7 +315,7 @@ def _edges(edges: object, n_classes: int) -> NDArray[np.float64]:
     if not isinstance(edges, list) or not all(type(edge) is float and math.isfinite(edge) for edge in edges):
         raise ValueError("the edges of the outcome's classes are not finite numbers")
     if len(edges) != n_classes - 1 or not all(low < high for low, high in pairwise(edges)):
-        raise ValueError("the edges of the outcome's classes are not in order, each once, one less than classes")
+        raise ValueError("the edges of the outcome's classes are not increasing, or not one fewer than the classes")
     return np.array(edges, dtype=np.float64)
 
 
@@ -332,7 +332,7 @@ def _kernel_density(stored: object) -> KernelDensity:
 
 def _sizes(sizes: object) -> dict[str, int]:
     if not isinstance(sizes, dict) or tuple(sizes) != SIZES:
-        raise ValueError("the manifest does not say how large the model is")
+        raise ValueError("the manifest does not state the size of the model")
     return {name: check_count(name, size, at_least=0 if name in "TABKV" else 1) for name, size in sizes.items()}
 
 
@@ -347,7 +347,7 @@ def _check_rows(past: Arrays, exclude_self: bool, sizes: Mapping[str, int]) -> N
     if not np.all(shown[1:] > shown[:-1]) or not np.all(np.isin(shown, past["parents"])):
         raise ValueError("past cases that may be shown are not among the parents, in their order")
     if exclude_self and not np.array_equal(past["parents"], past["cases"]):
-        raise ValueError("exclude_self says that parents and cases are the same rows, and they are not")
+        raise ValueError("exclude_self states that parents and cases are the same rows, but they differ")
     if past["posterior.n_neighbors"].max(initial=0) > sizes["S"]:
         raise ValueError("n_neighbors counts more neighbors than there are parents")
     if past["loo.rows"].max() >= sizes["n"]:
@@ -364,7 +364,7 @@ def _calibration(stored: object, n_classes: int) -> Calibration:
         or len(anchor) != n_classes
         or not all(type(n) is float and abs(n) <= _FARTHEST for n in numbers)
     ):
-        raise ValueError("the calibration must be three numbers and two for each class, none of them huge")
+        raise ValueError("the calibration must be three numbers and two per class, all within range")
     if not all(0.0 < share <= 1.0 for share in base + anchor):
         raise ValueError("the base rates of the calibration are not shares")
     if stored["slope_error"] < 0.0 or stored["inflation"] < 1.0:
@@ -395,9 +395,9 @@ def _decision(described: object, names: tuple[str, ...]) -> Decision | None:
 def _class_names(names: object, n_classes: int) -> tuple[str, ...]:
     """The names of the classes."""
     if not isinstance(names, list) or not all(type(name) is str for name in names):
-        raise ValueError("the names of the classes are not texts")
+        raise ValueError("the names of the classes are not strings")
     if len(names) != n_classes or len(set(names)) < len(names):
-        raise ValueError("the classes do not have names of their own")
+        raise ValueError("the classes do not have distinct names")
     return tuple(names)
 
 
@@ -407,7 +407,7 @@ def _tuning(stored: object, hyper: Hyperparameters) -> Tuning | None:
     if not isinstance(stored, dict) or tuple(stored) != ("coding", "trials") or not isinstance(stored["trials"], list):
         raise ValueError("the tuning has unexpected or missing keys")
     if not isinstance(stored["coding"], str):
-        raise ValueError("the coding of the tuning is not a word")
+        raise ValueError("the coding of the tuning is not a string")
     return Tuning(stored["coding"], hyper, tuple(map(_trial, stored["trials"])))
 
 
@@ -420,7 +420,7 @@ def _trial(stored: object) -> Trial:
             coding = None
         if type(coding) is str and type(evidence) is float:
             return Trial(coding, evidence)
-    raise ValueError("a trial of the tuning is not a word and a number")
+    raise ValueError("a trial of the tuning is not a coding and a number")
 
 
 def _checked_settings(settings: SamplingSettings, sizes: Mapping[str, int], transductive: bool) -> SamplingSettings:

@@ -113,7 +113,7 @@ def predict_batches(
         yield from predict_closed(posterior, data, detail=detail, excluded=excluded, n_threads=n_threads, engine=engine)
         return
     if detail == "spread":
-        raise ValueError("detail='spread' needs votes in closed form; fit with votes='closed', or pass 'shares'")
+        raise ValueError("detail='spread' needs closed-form votes; fit with votes='closed', or pass 'shares'")
     if detail == "voters":
         detail = "shares"
     if scheduler is not None and len(data.x) > CASES_PER_PART:
@@ -141,7 +141,7 @@ def predict_batches(
         elif apart is None:
             votes = _VotesBySweep(posterior, batch, detail, rounds, n_threads, name)
         else:
-            raise ValueError("parents can be excluded in Model I with few neighbors on engine='cpu' alone")
+            raise ValueError("parents can be excluded only in Model I with few neighbors and engine='cpu'")
         todo, done = np.arange(len(batch.x)), 0
         while len(todo) and done < rounds.n_rounds:
             upto = min(done + votes.n_more(done), rounds.n_rounds)

@@ -179,8 +179,8 @@ class PartsInFiles:
 def not_portable() -> NoReturn:
     """Refuse to copy past cases that are not in permanent files."""
     raise TypeError(
-        "the past cases of this model are in temporary files or on Dask workers and cannot be copied or pickled with "
-        "it; save the model with save(path) and load it where it is needed"
+        "the past cases of this model are in temporary files or on Dask workers, so it cannot be copied or pickled "
+        "with them; save the model with save(path) and load it where it is needed"
     )
 
 

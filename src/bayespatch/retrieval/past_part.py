@@ -167,7 +167,7 @@ class PastPart:
             own = _index_of(arrays, "own.") if "own.codes" in arrays else None
             part = cls(_index_of(arrays, "index."), own, names)
             if arrays:
-                raise ValueError(f"the array {next(iter(arrays))!r} is not known")
+                raise ValueError(f"unknown array {next(iter(arrays))!r}")
             part._check()
         except OSError as error:
             wrong = f"past cases cannot be read ({error.strerror or error})"
@@ -179,13 +179,13 @@ class PastPart:
     def _check(self) -> None:
         index, own, names, n = self.index, self.own, self.names, self.index.n_cases
         if own is not None and (own.n_cases != n or len(own.levels) != len(index.levels)):
-            raise ValueError("codes and values are not of the same cases")
+            raise ValueError("codes and values belong to different cases")
         if own is not None and not (np.array_equal(own.rows, index.rows) and np.array_equal(own.start, index.start)):
-            raise ValueError("codes and values are not in the same order")
+            raise ValueError("codes and values are in different orders")
         if names is not None:
             ends = np.append(0, names.ends)
             if names.ends.shape != (n,) or np.any(np.diff(ends) < 0) or ends[-1] != len(names.letters):
-                raise ValueError("the names do not follow one another")
+                raise ValueError("the names overlap or have gaps")
 
 
 def _arrays_of(index: CaseIndex, prefix: str) -> dict[str, AnyArray]:
@@ -205,13 +205,13 @@ def _index_of(arrays: dict[str, AnyArray], prefix: str) -> CaseIndex:
     ):
         raise ValueError("arrays have unexpected types")
     if len(start) < 2 or start[0] != 0 or start[-1] != n or np.any(np.diff(start) < 0):
-        raise ValueError("the classes do not follow one another")
+        raise ValueError("the classes overlap or have gaps")
     if len(rows) != n or (n and (rows.min() < 0 or rows.max() >= n or np.any(np.bincount(rows) != 1))):
         raise ValueError("the rows are not numbered from 0")
     if ends.shape != (n_features,) or np.any(np.diff(ends, prepend=0) < 0) or (n_features and ends[-1] != len(levels)):
-        raise ValueError("the levels do not follow one another")
+        raise ValueError("the levels overlap or have gaps")
     if columns.shape != reach.shape or (len(columns) and (columns.min() < 0 or columns.max() >= n_features)):
-        raise ValueError("a comparison is of a column that does not exist")
+        raise ValueError("a comparison uses a column that does not exist")
     by_column = tuple(np.split(levels, ends[:-1])) if n_features else ()
     for each, values in zip(codes, by_column, strict=True):
         if n and int(each.max()) > len(values):

@@ -113,7 +113,7 @@ class Run:
         if keeper is not None and self._sound():
             keeper.end(self)
         if min(self.n_kept) == 0:
-            raise KeyboardInterrupt("interrupted before the first draw of each chain was finished")
+            raise KeyboardInterrupt("interrupted before every chain had finished its first draw")
 
     def halt(self) -> None:
         """Stop as soon as all chains have equally many draws: chains that are behind catch up, the others stop now."""

@@ -187,10 +187,10 @@ class Checkpoint:
         differ = [name for name in now if before.get(name) != now[name]] + [name for name in before if name not in now]
         if differ:
             differences = "; ".join(_difference(name, before.get(name), now.get(name)) for name in differ)
-            remedy = f"pass what it was, or {START_ANEW}"
+            remedy = f"pass the original value, or {START_ANEW}"
             raise refuse(self.folder, f"is the checkpoint of another run: {differences}", remedy)
         if n_kept > settings.draws:
-            wrong = f"already has {n_kept} draws of each chain, more than draws={settings.draws}"
+            wrong = f"already has {n_kept} draws per chain, more than draws={settings.draws}"
             raise refuse(self.folder, wrong, f"pass draws={n_kept} or more, or {START_ANEW}")
 
     def _restore(self, run: Run, manifest: JSONMapping, arrays: Arrays) -> list[list[int]]:
@@ -208,11 +208,11 @@ class Checkpoint:
         written = [[int(first), int(last)] for first, last in manifest["draws"]]
         edges = [0, *(edge for pair in written for edge in pair), n_kept]
         if len(run.n_swept) != settings.chains or edges[::2] != edges[1::2] or edges != sorted(edges):
-            raise ValueError("its draws do not match its count")
+            raise ValueError("the files of draws do not match the number of draws")
         # A chain may have been stopped between two draws, and in the warm-up anywhere.
         least = settings.warmup + n_kept * settings.thin if n_kept else 0
         if not all(least <= n <= settings.warmup + (n_kept + 1) * settings.thin for n in run.n_swept):
-            raise ValueError(f"its chains have been swept {run.n_swept} times, which does not fit {n_kept} draws")
+            raise ValueError(f"its chains have {run.n_swept} sweeps, which does not match {n_kept} draws")
         return written
 
     def _restore_draws(self, run: Run, first: int, last: int) -> None:
@@ -225,7 +225,7 @@ class Checkpoint:
 
 def _fill(target: AnyArray, name: str, found: AnyArray) -> None:
     if found.dtype != target.dtype or found.shape != target.shape:
-        raise ValueError(f"{name} is {found.dtype} of shape {found.shape}, not {target.dtype} of {target.shape}")
+        raise ValueError(f"{name} is {found.dtype} of shape {found.shape} instead of {target.dtype} of {target.shape}")
     if found.dtype.kind == "f" and not np.isfinite(found).all():
         raise ValueError(f"{name} has values that are not finite")
     target[...] = found

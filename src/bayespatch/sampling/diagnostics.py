@@ -140,14 +140,18 @@ class Diagnostics:
         remarks = []
         if self.efficiency is not None:
             share = f"{self.efficiency:.0%}"
-            remarks.append(f"Draws of a normal approximation; reweighted to the exact posterior, {share} count.")
+            remarks.append(
+                f"Draws from a normal approximation; reweighted to the exact posterior, {share} of them are effective."
+            )
         if self.n_draws < MIN_DRAWS:
-            remarks.append(f"{self.n_draws} draws per chain are too few for R-hat and ESS ({MIN_DRAWS} at least).")
+            remarks.append(
+                f"{self.n_draws} draws per chain are too few for R-hat and ESS, which need at least {MIN_DRAWS}."
+            )
         elif self.n_chains == 1:
-            remarks.append("R-hat compares chains and there is only one.")
+            remarks.append("R-hat needs more than one chain.")
         if self.constant.any():
             fixed = [name for name, same in zip(self.names, self.constant, strict=True) if same]
-            remarks.append(f"The same in every draw, so not diagnosed: {_some(fixed)}.")
+            remarks.append(f"Constant over all draws, so not diagnosed: {_some(fixed)}.")
         return tuple(remarks)
 
     def warning(self) -> str | None:

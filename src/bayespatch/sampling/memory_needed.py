@@ -89,7 +89,10 @@ def check_memory(need: Need, settings: SamplingSettings, *, keep_w: bool, keep_v
     if (available := shortage(need.total)) is None:
         return
     remedies = [
-        (need.draws, f"fewer draws than {settings.draws} (with a larger thin, of as many sweeps)"),
+        (
+            need.draws,
+            f"fewer draws than {settings.draws} (with a larger thin for the same number of sweeps)",
+        ),
         (need.sums, "fewer parents"),
         (need.chains, f"fewer chains than {settings.chains}"),
     ]

@@ -217,7 +217,9 @@ def run_chains(
     n_at_once = min(settings.chains, threads)
     check_size(data, model, settings, threads, keep_w, keep_votes, checkpoint is not None)
     if predictive is not None and not issubclass(engine_class, GivenEngine):
-        raise ValueError(f"engine={settings.engine!r} samples the importances and cannot take them; pass engine='cpu'")
+        raise ValueError(
+            f"engine={settings.engine!r} samples the importances itself and cannot use given ones; pass engine='cpu'"
+        )
     with ExitStack() as stack:
         keeper = None
         if checkpoint is not None:
@@ -234,7 +236,7 @@ def run_chains(
     if posterior.interrupted:
         more = "" if checkpoint is None else f"; the same call continues from checkpoint={os.fspath(checkpoint)!r}"
         warnings.warn(
-            f"interrupted: {posterior.n_draws} of {settings.draws} draws are kept of each chain{more}",
+            f"interrupted: {posterior.n_draws} of {settings.draws} draws per chain are kept{more}",
             UserWarning,
             stacklevel=3,
         )

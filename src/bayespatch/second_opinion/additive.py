@@ -390,7 +390,7 @@ class AdditiveScore:
         for name, shape in shapes.items():
             array = getattr(found, name)
             if array.shape != shape or not np.isfinite(array).all():
-                raise ValueError(f"{name} of the stored additive score has shape {array.shape}, and should be {shape}")
+                raise ValueError(f"{name} of the stored additive score has shape {array.shape}, but should be {shape}")
         if n_sums != (n_classes if n_classes > 2 else 1) or not np.isfinite(found.intercept).all():
             raise ValueError(f"the stored additive score has {n_sums} sums for {n_classes} classes")
         return found

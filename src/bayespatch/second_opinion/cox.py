@@ -153,7 +153,7 @@ class CoxScore:
             raise ValueError("this is not a stored Cox model; save the model again")
         choices = tuple(CoxChoice(*one) for one in plain["choices"])
         if not all(tuple(map(type, one)) == (float, bool, float) and one.strength > 0.0 for one in choices):
-            raise ValueError("the priors of the stored Cox model are not known; save the model again")
+            raise ValueError("the stored Cox model has unknown priors; save the model again")
         found = cls(design=Design.from_dict(plain["design"]), choices=choices, **arrays)
         n_terms, n_times = len(found.design.feature), len(found.times)
         shapes = {"coef": (n_terms,), "covariance": (n_terms, n_terms), "hazard": (n_times,), "error": (n_times,)}
@@ -162,7 +162,7 @@ class CoxScore:
         if np.any(np.diff(found.times) <= 0) or np.any(np.diff(found.hazard, prepend=0.0) < 0) or found.loo.min() < 0:
             raise ValueError("the baseline of the stored Cox model does not increase; save the model again")
         if np.abs(found.coef).max(initial=0.0) > _FARTHEST:
-            raise ValueError("the stored Cox model has impossible hazard ratios; save the model again")
+            raise ValueError("the stored Cox model has invalid hazard ratios; save the model again")
         return found
 
 

@@ -208,7 +208,7 @@ class Design:
         terms = []
         for stored in data["terms"]:
             if not isinstance(stored, dict) or set(stored) != names:
-                raise ValueError("a stored term does not have the parts of a term; save the model again")
+                raise ValueError("a stored term has missing or unexpected keys; save the model again")
             parts: JSONObject = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
             terms.append(Term(**parts))
         return cls(tuple(terms), data["least_known"])

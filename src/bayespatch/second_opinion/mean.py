@@ -171,7 +171,7 @@ class AdditiveMean:
         for name, shape in shapes.items():
             array = getattr(found, name)
             if array.shape != shape or not np.isfinite(array).all():
-                raise ValueError(f"{name} of the stored additive mean has shape {array.shape}, and should be {shape}")
+                raise ValueError(f"{name} of the stored additive mean has shape {array.shape}, but should be {shape}")
         return found
 
 

@@ -124,7 +124,7 @@ class UserOpinion:
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"second_opinion={estimator!r} could not be fitted on the table ({error}); pass a pipeline that turns "
-                f"texts into numbers and fills in missing values, or second_opinion='auto'"
+                f"text to numbers and fills in missing values, or second_opinion='auto'"
             ) from error
         return cls(model, np.searchsorted(model.classes_, classes), _proper(loo))
 
@@ -186,7 +186,7 @@ class LinearOpinion:
         if x.ndim != 2 or x.shape[1] != len(self.coef):
             raise ValueError(f"the table has shape {x.shape}; the second opinion expects {len(self.coef)} columns")
         if not np.isfinite(x).all():
-            raise ValueError("the second opinion is a linear model without missing values; fill them in")
+            raise ValueError("the second opinion is a linear model and cannot handle missing values; fill them in")
         eta = x @ self.coef + self.intercept
         p = np.concatenate([expit(-eta), expit(eta)], axis=1) if eta.shape[1] == 1 else softmax(eta, axis=1)
         return _proper(p)
@@ -222,8 +222,8 @@ def _weight_arguments(estimator: Classifier, row_weight: Array | None) -> dict[s
     name, last = estimator.steps[-1] if isinstance(estimator, Pipeline) else ("", estimator)
     if not has_fit_parameter(last, "sample_weight"):
         raise ValueError(
-            f"sample_weight was given, and second_opinion={estimator!r} does not take weights; pass second_opinion="
-            f"'auto', or a classifier whose fit takes sample_weight"
+            f"second_opinion={estimator!r} does not support sample_weight; pass second_opinion="
+            f"'auto', or a classifier whose fit method accepts sample_weight"
         )
     return {f"{name}__sample_weight" if name else "sample_weight": row_weight}
 
