@@ -1,7 +1,7 @@
-"""One part of the past cases: codes, original values and names, in memory or mapped from a file.
+"""A part of the past cases: codes, original values and names, in memory or mapped from a file.
 
-A file has the arrays as safetensors. Mapped arrays are read from disk on access, so a process needs memory only for
-what it uses: the codes for a vote, the values and names of a few past cases for an explanation.
+A file contains the arrays as safetensors. Mapped arrays are read from disk on access, so a process needs memory only
+for the arrays that it uses: the codes for a vote, the values and names of a few past cases for an explanation.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class PastCases(NamedTuple):
     y : int array of shape (k,)
         Their classes.
     values : array of shape (k, P)
-        Their own values, as `EncodedTable.values`.
-    ids : list of k texts, or None
+        Their original values, as in `EncodedTable.values`.
+    ids : list of k strings, or None
         Their names.
     """
 
@@ -45,14 +45,14 @@ class PastCases(NamedTuple):
 
 
 class Names(NamedTuple):
-    """Names of n past cases: concatenated in UTF-8, and the end of each."""
+    """Names of n past cases: the concatenated names in UTF-8, and the end of each."""
 
     letters: NDArray[np.uint8]
     ends: NDArray[np.int64]
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Names:
-        """From texts.
+        """Store a sequence of strings.
 
         Examples
         --------
@@ -64,7 +64,7 @@ class Names(NamedTuple):
         return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), ends)
 
     def places_of(self, text: str) -> NDArray[np.int64]:
-        """Where this name is.
+        """Positions of this name.
 
         Examples
         --------
@@ -78,7 +78,7 @@ class Names(NamedTuple):
         return places[(letters == wanted).all(axis=1)]
 
     def at(self, places: NDArray[np.int64]) -> list[str]:
-        """Some of them."""
+        """The names at some positions."""
         starts = np.where(places > 0, self.ends[places - 1], 0)
         ends = self.ends[places]
         return [
@@ -96,9 +96,9 @@ class PastPart:
     index : CaseIndex
         Their codes.
     own : CaseIndex or None
-        Their original values, stored in the same way and order, without comparisons. None: only the codes are known.
+        Their original values, stored in the same way and order, without comparisons. None if only the codes are known.
     names : Names or None
-        By row of the part; None: rows are numbered.
+        The name of each row of the part; None if the rows are numbered.
     """
 
     index: CaseIndex
@@ -116,7 +116,7 @@ class PastPart:
         windows: Sequence[Sequence[float]],
         has_missing: NDArray[np.bool_] | None = None,
     ) -> PastPart:
-        """From coded rows, (n, P), with classes, (n,), original values, (n, P), and names."""
+        """Build a part from coded rows, (n, P), with classes, (n,), original values, (n, P), and names."""
         index = CaseIndex.build(x, y, n_classes, windows, has_missing)
         nothing: list[tuple[float, ...]] = [()] * x.shape[1]
         no_comparison = np.zeros(x.shape[1], dtype=np.bool_)
@@ -148,7 +148,7 @@ class PastPart:
     # Files
 
     def write(self, path: str) -> str:
-        """Write a file, which gets its name once it is complete and on disk; returns its SHA-256."""
+        """Write a file, which gets its final name once it is complete and on disk; returns its SHA-256."""
         arrays = _arrays_of(self.index, "index.")
         if self.own is not None:
             arrays |= _arrays_of(self.own, "own.")
