@@ -1,4 +1,4 @@
-"""Second opinions on grouped rows: several visits of one patient are held out together."""
+"""Second opinions on grouped rows: all visits of a patient are held out together."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def out_of_group(
     groups: NDArray[np.int64],
     otherwise: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Predict all rows, each with a model learned without its group, in ten folds of groups.
+    """Predict each row with a model learned without its group, using ten folds of groups.
 
     Parameters
     ----------
     learn : callable
         Maps training rows to a model; a ValueError means that it cannot learn from them.
     predict : callable
-        From a model and rows to their predictions.
+        Maps a model and rows to predictions.
     groups : int array of shape (n,)
         The group of each row.
     otherwise : array
-        The prediction of a row if nothing can be learned from the others: the base rates.
+        The prediction of a row if nothing can be learned from the other rows: the base rates.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""An additive mean: the second opinion on a number, a sum over features in the outcome's unit.
+"""An additive mean: the second opinion on a number, as a sum over features in the unit of the outcome.
 
 A ridge regression on the terms of `Design`, averaged over priors by marginal likelihood, like the additive score.
 """
@@ -18,8 +18,8 @@ from bayespatch.second_opinion.design import Array, Design
 from bayespatch.second_opinion.logistic import CURVATURES, STRENGTHS, kept_priors
 from bayespatch.types import AnyArray, JSONMapping, JSONObject
 
-N_RESIDUALS = 199  # quantiles of the residuals that are kept
-_LEAST = 1e-12  # of a variance, relative to that of the outcomes
+N_RESIDUALS = 199  # number of stored quantiles of the residuals
+_LEAST = 1e-12  # smallest variance, relative to the variance of the outcomes
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,21 +29,21 @@ class AdditiveMean:
     Attributes
     ----------
     design : Design
-        From values to terms.
+        Converts values to terms.
     base : float
-        Mean outcome of the training table: the prediction for a row without any known value.
+        Mean outcome of the training table, which is the prediction for a row without known values.
     coef : array of shape (D,)
-        Of the terms, averaged over the priors.
+        Coefficients of the terms, averaged over the priors.
     covariance : array of shape (D, D)
-        Of the coefficients.
+        Covariance of the coefficients.
     noise : float
         Standard deviation of the outcomes around their leave-one-out means.
     loo : array of shape (n,)
         Leave-one-out means of the training rows.
     residuals : array of shape (R,)
-        Evenly spaced quantiles of the outcomes' deviations from these, in order.
+        Evenly spaced quantiles, in order, of the outcomes' deviations from the leave-one-out means.
     evidence : array of shape (len(CURVATURES), len(STRENGTHS))
-        Log marginal likelihood of the priors; NaN without curvature to try.
+        Log marginal likelihood of the priors; NaN if there is no curvature to try.
 
     Examples
     --------
@@ -102,7 +102,7 @@ class AdditiveMean:
         return self.base + self.points(values).sum(axis=1)
 
     def points(self, values: Array) -> Array:
-        """Contribution of each feature to the mean, in the outcome's unit, (n, P); from `base` they add up to it."""
+        """Contribution of each feature to the mean, (n, P), in the outcome's unit; with `base` they add up to it."""
         terms = self.design.matrix(values)
         feature = self.design.feature
         each = [terms.x[:, feature == j] @ self.coef[feature == j] for j in range(len(self.design.terms))]
@@ -111,7 +111,7 @@ class AdditiveMean:
     def without(
         self, values: Array, outcomes: Array, left_out: NDArray[np.bool_], weights: Array | None = None
     ) -> AdditiveMean:
-        """The mean learned without the training rows `left_out`, (n,), under the most probable prior."""
+        """The mean learned without the training rows `left_out`, (n,), with the most probable prior."""
         if np.isnan(self.evidence).all() or left_out.all():
             return self
         a, b = np.unravel_index(np.nanargmax(self.evidence), self.evidence.shape)
@@ -128,32 +128,32 @@ class AdditiveMean:
         return np.sqrt(np.maximum(((x @ self.covariance) * x).sum(axis=1), 0.0) + self.noise**2 / len(self.loo))
 
     def predict_quantiles(self, values: Array, levels: ArrayLike) -> Array:
-        """Quantiles of the outcome, (n, L): the mean plus quantiles of the deviations of past outcomes from "
-        "their means.
+        """Quantiles of the outcome, (n, L): the mean plus quantiles of the deviations of past outcomes from their
+        means.
         """
         steps = (np.arange(N_RESIDUALS) + 0.5) / N_RESIDUALS
         found = np.interp(np.asarray(levels, dtype=np.float64), steps, self.residuals)
         return self.predict(values)[:, None] + found
 
     def below(self, means: Array, at: Array) -> Array:
-        """The probability, (n,), of an outcome below `at`, (n,), given these means from `predict`, (n,)."""
+        """The probability, (n,), of an outcome below `at`, (n,), given the means, (n,), from `predict`."""
         steps = (np.arange(N_RESIDUALS) + 0.5) / N_RESIDUALS
         return np.interp(np.asarray(at) - means, self.residuals, steps, left=0.0, right=1.0)
 
     def density(self, means: Array, outcomes: Array) -> Array:
-        """Normal density of outcomes around means, (n,): for `Pool.learn_densities`, with the leave-one-out means."""
+        """Normal density of outcomes around means, (n,); `Pool.learn_densities` needs the leave-one-out means."""
         noise = max(self.noise, 1e-300)
         return np.exp(-0.5 * ((outcomes - means) / noise) ** 2) / (np.sqrt(2.0 * np.pi) * noise)
 
     def to_arrays(self) -> tuple[dict[str, AnyArray], JSONObject]:
-        """Arrays, and everything else as JSON-ready data, from which `from_arrays` creates an equal mean."""
+        """Arrays and JSON-ready data from which `from_arrays` creates an equal mean."""
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
         arrays = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
         return arrays, {"design": self.design.to_dict(), "base": self.base, "noise": self.noise}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], plain: JSONMapping) -> AdditiveMean:
-        """The mean written by `to_arrays`; anything else raises a ValueError."""
+        """The mean from the result of `to_arrays`; anything else raises a ValueError."""
         if set(arrays) != {"coef", "covariance", "loo", "residuals", "evidence"} or set(plain) != {
             "design",
             "base",
@@ -177,11 +177,11 @@ class AdditiveMean:
 
 @dataclass(frozen=True, eq=False)
 class _Ridge:
-    """A ridge regression on centered terms: beta ~ N(0, strength * noise^2), the noise's variance integrated out."""
+    """A ridge regression on centered terms: beta ~ N(0, strength * noise^2), with the noise variance integrated out."""
 
     coef: Array
     covariance: Array
-    moved: Array  # by how much each row's mean moves if it is left out
+    moved: Array  # the change of each row's mean if it is left out
     evidence: float
 
     @classmethod

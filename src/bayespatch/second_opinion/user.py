@@ -1,7 +1,7 @@
-"""A second opinion passed by the user: any scikit-learn classifier, fitted on the user's table.
+"""A second opinion passed by the user: any scikit-learn classifier, fitted to the user's table.
 
-It is fitted on the raw table, and shown as a number. Linear models on numbers can be stored, as coefficients; nothing
-is pickled.
+It is fitted to the raw table, and its prediction is shown as a number. Linear models on numbers can be stored, as
+coefficients; nothing is pickled.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ STORABLE = (LogisticRegression, LogisticRegressionCV, LinearDiscriminantAnalysis
 
 
 def content_folds(values: Array, y: NDArray[np.int64], n_folds: int = N_FOLDS) -> NDArray[np.int64]:
-    """The fold of each row, (n,), by content: the rows of each class, sorted by their values, are dealt out in turn.
+    """The fold of each row, (n,): the rows of each class are sorted by their values and assigned to folds in turn.
 
-    The order of the rows, the names of the classes and the scale of a column do not matter. A class is in every fold if
-    it has as many rows.
+    The order of the rows, the names of the classes and the scale of a column do not matter. A class with at least
+    `n_folds` rows is in every fold.
 
     Examples
     --------
@@ -65,9 +65,9 @@ class UserOpinion:
     Attributes
     ----------
     model : fitted estimator
-        A clone of the user's.
+        A clone of the user's classifier.
     places : int array of shape (M,)
-        Index of each class among those of the model.
+        Index of each class among the model's classes.
     loo : array of shape (n, M)
         Out-of-fold probabilities of the training rows (5 folds).
 
@@ -95,20 +95,24 @@ class UserOpinion:
         groups: NDArray[np.int64] | None = None,
         row_weight: Array | None = None,
     ) -> UserOpinion:
-        """Clone and fit.
+        """Clone the classifier and fit it.
 
         Parameters
         ----------
         estimator : unfitted classifier
-            With `predict_proba`.
-        X : table The user's table. y : array of shape (n,) Classes as passed by the user. classes : array of shape (M,)
-        All classes, sorted.
+            A classifier with `predict_proba`.
+        X : table
+            The user's table.
+        y : array of shape (n,)
+            Classes as passed by the user.
+        classes : array of shape (M,)
+            All classes, sorted.
         values : array of shape (n, P)
             The same table as numbers, for the folds: `EncodedTable.values`.
         groups : int array of shape (n,), optional
-            Rows of one group are in the same fold.
+            Rows of the same group are in the same fold.
         row_weight : array of shape (n,), optional
-            Weight of each row: passed to the classifier as ``sample_weight``.
+            Weight of each row, passed to the classifier as ``sample_weight``.
         """
         check_user_opinion(estimator)
         codes = np.searchsorted(classes, y)
@@ -129,7 +133,7 @@ class UserOpinion:
         return cls(model, np.searchsorted(model.classes_, classes), _proper(loo))
 
     def predict_proba(self, X: TableLike) -> Array:
-        """Probabilities of the rows of a table like the user's, (n, M)."""
+        """Probabilities, (n, M), of the rows of a table in the same format as the user's."""
         return _proper(np.asarray(self.model.predict_proba(X), dtype=np.float64)[:, self.places])
 
     def to_arrays(self) -> tuple[dict[str, AnyArray], JSONObject]:
@@ -139,12 +143,12 @@ class UserOpinion:
 
 @dataclass(frozen=True, eq=False)
 class LinearOpinion:
-    """A stored opinion passed by the user: a linear model on numbers.
+    """A stored second opinion passed by the user: a linear model on numbers.
 
     Attributes
     ----------
     intercept, coef : arrays of shape (K,) and (P, K)
-        K = 1 for two classes, their log odds; else one sum for each.
+        For two classes, K = 1 and the sum is the log odds; otherwise there is one sum per class.
     loo : array of shape (n, M)
         Out-of-fold probabilities of the training rows.
     names : tuple of P strings, or None
@@ -192,13 +196,13 @@ class LinearOpinion:
         return _proper(p)
 
     def to_arrays(self) -> tuple[dict[str, AnyArray], JSONObject]:
-        """Arrays, and everything else as JSON-ready data, from which `from_arrays` creates an equal opinion."""
+        """Arrays and JSON-ready data from which `from_arrays` creates an equal opinion."""
         names = None if self.names is None else list(self.names)
         return {"intercept": self.intercept, "coef": self.coef, "loo": self.loo}, {"names": names}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], plain: JSONMapping) -> LinearOpinion:
-        """The opinion written by `to_arrays`; anything else raises a ValueError."""
+        """The opinion from the result of `to_arrays`; anything else raises a ValueError."""
         if set(arrays) != {"intercept", "coef", "loo"} or set(plain) != {"names"}:
             raise ValueError("this is not a stored second opinion; save the model again")
         names = None if plain["names"] is None else tuple(plain["names"])
@@ -216,7 +220,7 @@ class LinearOpinion:
 
 
 def _weight_arguments(estimator: Classifier, row_weight: Array | None) -> dict[str, Array]:
-    """The weights as arguments of the classifier's `fit`; a pipeline hands them to its last step."""
+    """The weights as arguments of the classifier's `fit`; a pipeline passes them to its last step."""
     if row_weight is None:
         return {}
     name, last = estimator.steps[-1] if isinstance(estimator, Pipeline) else ("", estimator)
@@ -229,7 +233,7 @@ def _weight_arguments(estimator: Classifier, row_weight: Array | None) -> dict[s
 
 
 def check_user_opinion(estimator: object) -> None:
-    """Reject anything but an unfitted classifier with probabilities."""
+    """Reject anything except an unfitted classifier with `predict_proba`."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit") or not is_classifier(estimator):
         raise ValueError(
             f"second_opinion={estimator!r} is not a classifier; pass 'auto', None, or an unfitted scikit-learn "
@@ -242,6 +246,6 @@ def check_user_opinion(estimator: object) -> None:
 
 
 def _proper(p: Array) -> Array:
-    """Probabilities above 0 that add up to 1: models that count say 0 where they should say rarely."""
+    """Probabilities above 0 that add up to 1; some models, such as those that count, predict exactly 0."""
     bounded = np.maximum(np.asarray(p, dtype=np.float64), 1e-6)
     return np.asarray(bounded / bounded.sum(axis=1, keepdims=True))
