@@ -1,14 +1,15 @@
 """Conversion of parameters and classes to JSON and back, with their types.
 
-None, booleans, integers, texts and finite numbers are stored directly; everything else is a dict with a "type". Rules
-for objects without a JSON equivalent:
+None, booleans, integers, strings and finite numbers are stored directly; everything else becomes a dict with a "type".
+Objects without a JSON equivalent are stored as follows:
 
 - NumPy numbers become Python numbers; array-like objects (a pandas Index, a polars Series) become arrays;
-- a progress function is stored as False, and a random generator as None: a loaded model predicts as before, but a refit
-  gets a new seed;
-- a user's classifier as second opinion is stored as None; if it is linear, its coefficients are stored;
-- the folder of a checkpoint and the address of a scheduler are stored as None, because they belong to one fit on one
-  machine; - anything else is rejected.
+- a progress function is stored as False, and a random generator as None: a loaded model gives the same predictions, but
+  a refit gets a new seed;
+- a user's classifier as the second opinion is stored as None, and its coefficients are stored if it is linear;
+- the folder of a checkpoint and the address of a scheduler are stored as None, because they belong to a fit on a
+  particular machine;
+- anything else is rejected.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from bayespatch.model import PER, Hyperparameters
 from bayespatch.types import AnyArray, JSONObject, JSONValue
 
 _DTYPE = re.compile(r"\|O|\|b1|[|<>][iu][1248]|[<>]f[248]|[<>]U[1-9][0-9]{0,6}")
-_WIDEST = 256  # maximum length of a text type
-_MOST_BYTES = 2**20  # of an array of texts, which may be far wider than these
+_WIDEST = 256  # maximum width of a string type
+_MOST_BYTES = 2**20  # limit on arrays of strings, whose type may be far wider than the strings
 _SEQUENCES: dict[str, Callable[[Iterable[object]], Collection[object]]] = {
     "list": list,
     "tuple": tuple,
     "set": set,
     "frozenset": frozenset,
 }
-_KEYS = (type(None), bool, int, float, str)  # of a dict
+_KEYS = (type(None), bool, int, float, str)  # types of the keys of a dict
 _NOT_FINITE = ("nan", "inf", "-inf")
 _CONSTANTS = tuple(part.name for part in fields(Hyperparameters))
 
@@ -110,7 +111,7 @@ def from_json(data: object) -> object:
 
 
 def hyper_to_json(hyper: Hyperparameters) -> JSONObject:
-    """The constants by name; those with one number per class or feature are lists."""
+    """The constants by name; constants with one number per class or feature become lists."""
     return {name: np.asarray(getattr(hyper, name)).tolist() for name in _CONSTANTS}
 
 
@@ -130,7 +131,7 @@ def hyper_from_json(data: object) -> Hyperparameters:
 
 
 def array_to_json(array: AnyArray) -> JSONObject:
-    """An array of booleans, numbers or texts: its type, its shape and its values in order."""
+    """An array of booleans, numbers or strings: its type, its shape and its values in order."""
     if array.dtype.kind == "T":
         array = array.astype(object)
     if array.dtype.kind == "U":
@@ -157,7 +158,7 @@ def array_from_json(data: object) -> AnyArray:
         raise ValueError(f"an array of shape {shape} has {len(values)} values")
     kept = [from_json(value) for value in values]
     dtype = np.dtype(name)
-    if dtype.kind == "U" and dtype.itemsize * len(kept) > _MOST_BYTES:  # before memory is taken
+    if dtype.kind == "U" and dtype.itemsize * len(kept) > _MOST_BYTES:  # before memory is allocated
         raise ValueError(f"an array of {len(kept)} values of the type {name!r} is far larger than its values need")
     array = np.empty(len(kept), dtype=dtype)
     array[:] = kept
@@ -168,7 +169,7 @@ def array_from_json(data: object) -> AnyArray:
 
 
 def classes_from_json(data: object) -> AnyArray:
-    """The classes of an estimator: at least one, in order, without repeats."""
+    """The classes of an estimator: at least one, sorted and distinct."""
     classes = array_from_json(data)
     if classes.ndim != 1 or not len(classes):
         raise ValueError("the classes are not a list")
