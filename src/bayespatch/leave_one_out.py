@@ -1,7 +1,7 @@
-"""Leave-one-out predictions of past cases, used for calibration and all reported scores.
+"""Leave-one-out predictions of past cases, for calibration and all reported scores.
 
-The importances maximize leave-one-out predictions, so they predict the training rows better than new ones. Rows are
-therefore predicted in folds, each with importances learned without that fold (`HeldOut`).
+The importances are learned from leave-one-out predictions, so they predict the training rows better than new rows.
+Therefore, rows are predicted in folds, each with importances learned without the fold (`HeldOut`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from bayespatch.model import HIDDEN, Data
 from bayespatch.predict import ERROR, Importances, Prediction, predict_batches
 from bayespatch.types import Parameters
 
-REPORTED = 256  # cases that are predicted between two reports of progress, at least
-# Past cases that are predicted by the others: enough for a slope within a few hundredths. What is learned from them is
-# as exact as the cases of the rarest class allow, so there are more of them where few have it.
+REPORTED = 256  # minimum number of cases predicted between two progress reports
+# Past cases predicted from the others: enough to learn a slope to within a few hundredths. The precision depends on the
+# number of cases in the rarest class, so more cases are used if this class is rare.
 N_LEFT_OUT, N_OF_RAREST, MAX_LEFT_OUT = 2000, 400, 5000
 
 
@@ -28,7 +28,7 @@ class HeldOut(NamedTuple):
     Attributes
     ----------
     rows : int array
-        The rows; the folds together contain the whole table.
+        The rows; all folds together cover the whole table.
     posterior : Posterior
         The importances.
     """
@@ -38,14 +38,14 @@ class HeldOut(NamedTuple):
 
 
 class LeaveOneOutVotes(NamedTuple):
-    """Past cases predicted by all others (leave-one-out), with their own labels hidden.
+    """Leave-one-out predictions: past cases, each predicted from all the others, with its own label hidden.
 
     Attributes
     ----------
     rows : int array of shape (R,)
         Rows of the training table.
     votes : array of shape (R, M)
-        Mean shares of the votes for each class.
+        Mean vote shares of each class.
     familiarity : array of shape (R,)
         As in `Prediction`.
     """
@@ -68,7 +68,7 @@ def leave_one_out_votes(
     scheduler: str | None = None,
     report: Callable[[int], object] = lambda done: None,
 ) -> tuple[LeaveOneOutVotes, NDArray[np.float64]]:
-    """Predict the past cases, or `most` evenly spaced ones, each without itself.
+    """Predict the past cases, or `most` evenly spaced ones, each from all the others.
 
     Parameters
     ----------
@@ -77,11 +77,11 @@ def leave_one_out_votes(
     past : Data
         The rows of the training table and its parents; `past.own_parent` has the parent that is the row itself.
     held_out : sequence of HeldOut, optional
-        Importances learned without each fold of the rows. Votes come from these, familiarity from `posterior`.
+        Importances learned without each fold of the rows, used for the votes; familiarity uses `posterior`.
     most : int, optional
-        Maximum number; None: `n_left_out`.
+        Maximum number of cases; by default `n_left_out`.
     error, max_passes, n_threads, engine, scheduler
-        As in `predict_batches`; the error is that of the votes.
+        As in `predict_batches`; `error` applies to the votes.
     report : callable
         Called with the number of finished cases.
 
@@ -89,7 +89,7 @@ def leave_one_out_votes(
     -------
     LeaveOneOutVotes
     array of shape (R, C, B, M)
-        Their votes in each batch of each chain.
+        The votes in each batch of each chain.
     """
     chosen, hidden = cases_left_out(past, most)
     settings: Parameters = dict(
@@ -112,7 +112,7 @@ def leave_one_out_votes(
 def by_fold(
     posterior: Importances, held_out: Sequence[HeldOut], chosen: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], Importances]]:
-    """Positions among the chosen rows, and the importances that predict them: `posterior` without folds."""
+    """Positions among the chosen rows and the importances that predict them; without folds, these are `posterior`."""
     if not held_out:
         yield np.arange(len(chosen)), posterior
     for fold in held_out:
@@ -127,7 +127,7 @@ def cases_of(data: Data, places: NDArray[np.int64]) -> Data:
 
 
 def n_left_out(y: NDArray[np.int64]) -> int:
-    """Number of past cases with these classes to predict from the others.
+    """Number of past cases to predict from the others, given the classes.
 
     Examples
     --------
@@ -143,8 +143,8 @@ def n_left_out(y: NDArray[np.int64]) -> int:
 
 
 def cases_left_out(past: Data, most: int | None = None) -> tuple[NDArray[np.int64], Data]:
-    """The past cases to predict from the others, at most this number, evenly spaced; and the same with hidden "
-    "classes.
+    """The past cases to predict from the others, evenly spaced and at most this number; and their data with hidden
+    classes.
     """
     n = len(past.x)
     chosen = np.linspace(0, n - 1, n_left_out(past.y) if most is None else min(n, most)).round().astype(np.int64)
