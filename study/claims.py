@@ -1,8 +1,8 @@
-"""What the paper claims, checked on our runs: each verdict follows from the tables, with its uncertainty.
+"""The paper's claims, checked in our runs: each verdict is computed from the tables, with its uncertainty.
 
-Two methods are compared on the same folds: the mean of the paired differences is held against its standard error by
-Student's t. Folds share training cases, so that standard errors are somewhat too small; "true" is to be read with that
-in mind, "undecided" means that five folds of a few hundred patients cannot tell.
+Two methods are compared on the same folds with a paired t-test. Because folds share training cases, standard errors are
+somewhat too small, so read "true" with caution. "Undecided" means that five folds with a few hundred patients are not
+enough to tell.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from study.tables import Table
 Tables = Mapping[str, Table]
 COHORTS = ("heart", "breast")
 LEVEL = 0.95
-TRUE, FALSE, UNDECIDED = "true on our runs", "not true on our runs", "undecided"
+TRUE, FALSE, UNDECIDED = "true in our runs", "not true in our runs", "undecided"
 
 
 class Difference(NamedTuple):
-    """Mean of paired differences, its standard error, how many, and what t allows by chance."""
+    """Mean of paired differences, its standard error, and the number of pairs."""
 
     mean: float
     error: float
@@ -32,24 +32,26 @@ class Difference(NamedTuple):
 
     @classmethod
     def between(cls, ours: list[float], theirs: list[float]) -> Difference:
-        """Of two lists over the same folds."""
+        """The difference between two lists over the same folds."""
         if len(ours) != len(theirs) or len(ours) < 2:
-            raise ValueError(f"{len(ours)} and {len(theirs)} folds cannot be paired; pass the same two folds or more")
+            raise ValueError(
+                f"{len(ours)} and {len(theirs)} folds cannot be paired; pass at least two folds, the same for both"
+            )
         differences = np.asarray(ours, dtype=float) - np.asarray(theirs, dtype=float)
         return cls(float(differences.mean()), float(differences.std(ddof=1) / np.sqrt(len(differences))), len(ours))
 
     @property
     def limit(self) -> float:
-        """Differences up to this happen by chance (two-sided, 95 %)."""
+        """The largest difference explained by chance (two-sided, 95%)."""
         return float(stats.t.ppf((1 + LEVEL) / 2, self.n - 1)) * self.error
 
     @property
     def sign(self) -> int:
-        """1: surely larger, -1: surely smaller, 0: within chance."""
+        """1 if significantly larger, -1 if significantly smaller, 0 if explained by chance."""
         return self.sign_among(1)
 
     def sign_among(self, n_compared: int) -> int:
-        """The same where it is one of so many differences, any of which may be large by chance (Bonferroni)."""
+        """As `sign`, for one of several differences, any of which may be large by chance (Bonferroni)."""
         p = 2 * stats.t.sf(abs(self.mean) / self.error, self.n - 1) if self.error > 0 else float(self.mean == 0)
         return 0 if p >= (1 - LEVEL) / n_compared else 1 if self.mean > 0 else -1
 
@@ -57,11 +59,11 @@ class Difference(NamedTuple):
         return f"{self.mean:+.3f} ± {self.error:.3f} (n={self.n})"
 
     def verdict(self) -> str:
-        """Whether the first is better."""
+        """Whether the first method is better."""
         return {1: TRUE, -1: FALSE, 0: UNDECIDED}[self.sign]
 
     def verdict_of_not_worse(self, margin: float) -> str:
-        """Whether the first is not worse than the second by more than a margin."""
+        """Whether the first method is at most `margin` worse than the second."""
         if self.mean - self.limit > -margin:
             return TRUE
         return FALSE if self.mean + self.limit < -margin or (self.sign < 0 and self.mean < -margin) else UNDECIDED
@@ -69,7 +71,7 @@ class Difference(NamedTuple):
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence of the paper, the tables it is checked on, and how."""
+    """A claim in the paper, the tables for checking it, and the check."""
 
     text: str
     where: str
@@ -79,11 +81,11 @@ class Claim:
 
 FOLDS = tuple(f"{cohort}-folds" for cohort in COHORTS)
 OTHERS = tuple(f"{cohort}-others-folds" for cohort in COHORTS)
-MARGIN = 0.02  # two patients in a hundred: "similar", "comparable"
+MARGIN = 0.02  # two patients in a hundred, for "similar" and "comparable"
 
 
 def by_fold(table: Table, measure: str, **where: Any) -> list[float]:
-    """A measure in each fold of each cohort: the mean of all rows that have these values, so that folds count once."""
+    """A measure in each fold of each cohort: the mean over all rows with these values, so that a fold counts once."""
     found: dict[tuple[str, int], list[float]] = {}
     for record in table.where(**where).records():
         found.setdefault((record["cohort"], record["fold"]), []).append(record[measure])
@@ -96,13 +98,13 @@ def models(tables: Tables, measure: str = "accuracy", **where: Any) -> list[floa
 
 
 def _by_setting(compare: Callable[[str, str], Difference]) -> tuple[str, str]:
-    """Evidence in each setting; the verdict is that of the paper's constants with balanced parents, in accuracy."""
+    """Evidence in each setting. The verdict uses the accuracy with the paper's constants and balanced parents."""
     lines = [f"{s}: accuracy {compare(s, 'accuracy')}, AUC {compare(s, 'auc')}" for s in SETTINGS]
     return compare(BALANCED, "accuracy").verdict(), "; ".join(lines)
 
 
 def second_better_than_first(tables: Tables) -> tuple[str, str]:
-    """Model II against Model I."""
+    """Compare Model II with Model I."""
     return _by_setting(
         lambda setting, measure: Difference.between(
             models(tables, measure, setting=setting, model="II"), models(tables, measure, setting=setting, model="I")
@@ -111,7 +113,7 @@ def second_better_than_first(tables: Tables) -> tuple[str, str]:
 
 
 def supervised_better(tables: Tables) -> tuple[str, str]:
-    """Models I and II, supervised against unsupervised."""
+    """Compare supervised with unsupervised learning in Models I and II."""
 
     def values(setting: str, measure: str, learning: str) -> list[float]:
         one, two = (models(tables, measure, setting=setting, model=m, learning=learning) for m in ("I", "II"))
@@ -125,18 +127,18 @@ def supervised_better(tables: Tables) -> tuple[str, str]:
 
 
 def third_is_bad(tables: Tables) -> tuple[str, str]:
-    """Model III against the mean of Models I and II."""
+    """Compare Model III with the mean of Models I and II."""
 
     def compare(setting: str, measure: str) -> Difference:
         one, two, three = (models(tables, measure, setting=setting, model=m) for m in ("I", "II", "III"))
         return Difference.between([(a + b) / 2 for a, b in zip(one, two, strict=True)], three)
 
     verdict, evidence = _by_setting(compare)
-    return verdict, f"mean of I and II less III: {evidence}"
+    return verdict, f"mean of I and II minus III: {evidence}"
 
 
 def extremes_are_guesses(tables: Tables) -> tuple[str, str]:
-    """AUC under alpha = 0 and 1 against one half."""
+    """Compare the AUC for alpha = 0 and 1 with one half."""
     table = tables["sensitivity-alpha"]
     lines, verdicts = [], []
     for value in (0, 1):
@@ -147,13 +149,13 @@ def extremes_are_guesses(tables: Tables) -> tuple[str, str]:
             guess = found.sign <= 0 or found.mean < MARGIN
             verdicts.append(guess)
             accuracy = float(np.mean(shown.column("accuracy")))
-            lines.append(f"alpha={value}, Model {model}: accuracy {accuracy:.2f}, AUC less 0.5 {found}")
-    verdict = TRUE if all(verdicts) else FALSE if not any(verdicts) else "true in part"
+            lines.append(f"alpha={value}, Model {model}: accuracy {accuracy:.2f}, AUC minus 0.5 {found}")
+    verdict = TRUE if all(verdicts) else FALSE if not any(verdicts) else "partly true"
     return verdict, "; ".join(lines)
 
 
 def more_parents_help(tables: Tables) -> tuple[str, str]:
-    """The largest S against the smallest."""
+    """Compare the largest S with the smallest."""
     table = tables["sensitivity-parents"]
     values = sorted(set(table.column("value")))
     found = {
@@ -162,11 +164,11 @@ def more_parents_help(tables: Tables) -> tuple[str, str]:
     }
     return found[
         "accuracy"
-    ].verdict(), f"S={values[-1]} less S={values[0]}: accuracy {found['accuracy']}, AUC {found['auc']}"
+    ].verdict(), f"S={values[-1]} minus S={values[0]}: accuracy {found['accuracy']}, AUC {found['auc']}"
 
 
 def half_half_is_best(tables: Tables) -> tuple[str, str]:
-    """(.5, .5) against each other shape of the prior."""
+    """Compare (.5, .5) with each of the other shapes of the prior."""
     table = tables["sensitivity-shape"]
     base = "(0.5, 0.5)"
     found = {
@@ -176,11 +178,11 @@ def half_half_is_best(tables: Tables) -> tuple[str, str]:
     }
     signs = [difference.sign for difference in found.values()]
     verdict = TRUE if min(signs) > 0 else FALSE if min(signs) < 0 else UNDECIDED
-    return verdict, "(.5, .5) less " + "; ".join(f"{value}: {difference}" for value, difference in found.items())
+    return verdict, "(.5, .5) minus " + "; ".join(f"{value}: {difference}" for value, difference in found.items())
 
 
 def top_three_suffice(tables: Tables) -> tuple[str, str]:
-    """The first three features against all, and the next groups against the first."""
+    """Compare the first three features with all features and with the next groups."""
     table = tables["ranked-features"]
 
     def accuracy(group: str) -> list[float]:
@@ -188,12 +190,12 @@ def top_three_suffice(tables: Tables) -> tuple[str, str]:
 
     top = Difference.between(accuracy("top 3"), accuracy("all"))
     later = [Difference.between(accuracy("top 3"), accuracy(g)) for g in ("next 3", "3 after these")]
-    evidence = f"top 3 less all: {top}; top 3 less the next 3: {later[0]}; less the 3 after these: {later[1]}"
+    evidence = f"top 3 minus all: {top}; top 3 minus next 3: {later[0]}; top 3 minus the 3 after these: {later[1]}"
     return top.verdict_of_not_worse(MARGIN), evidence
 
 
 def others_do_not_matter(tables: Tables) -> tuple[str, str]:
-    """Each changed constant against the paper's."""
+    """Compare each changed constant with the paper's."""
     table = tables["sensitivity-rest"]
     base = by_fold(table, "accuracy", value="as in the paper")
     found = {
@@ -204,13 +206,13 @@ def others_do_not_matter(tables: Tables) -> tuple[str, str]:
     moved = {v: d for v, d in found.items() if d.sign_among(len(found)) != 0 and abs(d.mean) > MARGIN}
     verdict = TRUE if not moved else FALSE
     shown = moved or dict(sorted(found.items(), key=lambda item: -abs(item[1].mean))[:2])
-    return verdict, ("changes: " if moved else "the largest changes, within chance or 0.02: ") + "; ".join(
+    return verdict, ("changes: " if moved else "the largest changes, explained by chance or below 0.02: ") + "; ".join(
         f"{value}: {difference}" for value, difference in shown.items()
     )
 
 
 def not_worse_than_neighbors(tables: Tables) -> tuple[str, str]:
-    """Models I and II against KNN and its extensions with as many neighbors."""
+    """Compare Models I and II with KNN and its extensions with the same number of neighbors."""
     table = tables["knn"]
     lines, verdicts = [], []
     for method in ("KNN", "KNN, votes by distance", "KNN, features weighted"):
@@ -219,21 +221,21 @@ def not_worse_than_neighbors(tables: Tables) -> tuple[str, str]:
             for measure in ("accuracy", "auc")
         )
         verdicts.append(found.verdict_of_not_worse(MARGIN))
-        lines.append(f"Model II less {method}: accuracy {found}, AUC {auc}")
+        lines.append(f"Model II minus {method}: accuracy {found}, AUC {auc}")
     return _weakest(verdicts), "; ".join(lines)
 
 
 def weights_help_neighbors(tables: Tables) -> tuple[str, str]:
-    """KNN with our importance as feature weights against plain KNN."""
+    """Compare KNN with our importances as feature weights with plain KNN."""
     table = tables["knn"]
     found = Difference.between(
         by_fold(table, "accuracy", method="KNN, features weighted"), by_fold(table, "accuracy", method="KNN")
     )
-    return found.verdict(), f"weighted less plain: {found}"
+    return found.verdict(), f"weighted minus plain: {found}"
 
 
 def not_worse_than_case_model(tables: Tables) -> tuple[str, str]:
-    """Model II against BCM: its variants on average, and the best of them."""
+    """Compare Model II with the mean and the best of the variants of BCM."""
     ours = models(tables, setting=BALANCED, model="II", learning="supervised")
     variants = {method: values for method, values in _others(tables).items() if method.startswith("BCM")}
     mean = Difference.between(ours, np.mean(list(variants.values()), axis=0).tolist())
@@ -241,28 +243,31 @@ def not_worse_than_case_model(tables: Tables) -> tuple[str, str]:
     top = Difference.between(ours, variants[best])
     defaults = Difference.between(models(tables, setting=OURS, model="II", learning="supervised"), variants[best])
     evidence = (
-        f"Model II less the mean of {len(variants)} variants: {mean}; less the best of them, {best}: {top}; "
-        f"with our defaults, less the best: {defaults}"
+        f"Model II minus the mean of {len(variants)} variants: {mean}; minus the best variant, {best}: {top}; "
+        f"with our defaults, minus the best variant: {defaults}"
     )
     return mean.verdict_of_not_worse(MARGIN), evidence
 
 
 def all_are_comparable(tables: Tables) -> tuple[str, str]:
-    """Model II against each other method: how many are surely better or worse."""
+    """Compare Model II with every other method: how many are significantly better or worse."""
     ours = models(tables, setting=BALANCED, model="II", learning="supervised")
     found = {method: Difference.between(ours, values) for method, values in _others(tables).items()}
     signs = {method: difference.sign_among(len(found)) for method, difference in found.items()}
     worse, better = ([method for method, sign in signs.items() if sign == wanted] for wanted in (-1, 1))
-    evidence = f"of {len(found)} methods {len(worse)} are surely better than Model II and {len(better)} surely worse"
+    evidence = (
+        f"of {len(found)} methods, {len(worse)} are significantly better than Model II and {len(better)} significantly "
+        f"worse"
+    )
     named = f"; better: {', '.join(worse[:4])}" if worse else ""
     defaults = models(tables, setting=OURS, model="II", learning="supervised")
     ahead = [Difference.between(defaults, values).sign_among(len(found)) for values in _others(tables).values()]
-    named += f"; with our defaults {ahead.count(-1)} are surely better and {ahead.count(1)} surely worse"
+    named += f"; with our defaults, {ahead.count(-1)} are significantly better and {ahead.count(1)} worse"
     return TRUE if not worse else FALSE, evidence + named
 
 
 def tree_ranks_otherwise(tables: Tables) -> tuple[str, str]:
-    """How far the rankings of Model II and of a decision tree agree."""
+    """Agreement between the rankings of Model II and of a decision tree."""
     table = tables["tree-ranking"]
     lines, shared = [], []
     for cohort in COHORTS:
@@ -282,12 +287,12 @@ def tree_ranks_otherwise(tables: Tables) -> tuple[str, str]:
 
 
 def slower_than_case_model(tables: Tables) -> tuple[str, str]:
-    """Milliseconds per sweep, ours over BCM's, at the same S."""
+    """Ratio of our milliseconds per sweep to BCM's, for the same S."""
     return _times(tables, "BCM", ("Model I", "Model II", "Model III"))
 
 
 def second_slower_than_first(tables: Tables) -> tuple[str, str]:
-    """Milliseconds per sweep, Model II over Model I."""
+    """Ratio of milliseconds per sweep, Model II to Model I."""
     return _times(tables, "Model I", ("Model II",))
 
 
@@ -301,11 +306,11 @@ def _times(tables: Tables, base: str, methods: tuple[str, ...]) -> tuple[str, st
         for m, v in ratios.items()
     ]
     every = np.concatenate(list(ratios.values()))
-    return TRUE if (every > 1).all() else FALSE if (every < 1).all() else "true in part", "; ".join(lines)
+    return TRUE if (every > 1).all() else FALSE if (every < 1).all() else "partly true", "; ".join(lines)
 
 
 def in_the_middle(tables: Tables) -> tuple[str, str]:
-    """The place of Model II among all methods on the readmission samples."""
+    """The rank of Model II among all methods on the readmission samples."""
     table = tables["readmission-folds"]
     ours = by_fold(table, "accuracy", method=f"Model II ({BALANCED})")
     methods = [method for method in dict.fromkeys(table.column("method")) if not method.startswith("Model")]
@@ -314,8 +319,8 @@ def in_the_middle(tables: Tables) -> tuple[str, str]:
     place, n = 1 + sum(mean > np.mean(ours) for mean in means), len(rivals) + 1
     signs = [Difference.between(ours, values).sign_among(len(rivals)) for values in rivals.values()]
     evidence = (
-        f"Model II is number {place} of {n} at {np.mean(ours):.3f}, the others are between {min(means):.3f} and "
-        f"{max(means):.3f}; {signs.count(-1)} are surely better and {signs.count(1)} surely worse"
+        f"Model II ranks {place} of {n} with {np.mean(ours):.3f}; the others have between {min(means):.3f} and "
+        f"{max(means):.3f}; {signs.count(-1)} are significantly better and {signs.count(1)} significantly worse"
     )
     return UNDECIDED if not any(signs) else TRUE if n / 4 < place <= 3 * n / 4 else FALSE, evidence
 
@@ -335,14 +340,14 @@ CLAIMS = (
     Claim("Supervised is slightly better than unsupervised", "tab:result1, tab:result2", FOLDS, supervised_better),
     Claim("The top 3 features do as well as all", "fig:posteriorbox2", ("ranked-features",), top_three_suffice),
     Claim("More parents help", "subsec:sensS", ("sensitivity-parents",), more_parents_help),
-    Claim("alpha = 0 and alpha = 1 are guessing", "fig:sensalpha", ("sensitivity-alpha",), extremes_are_guesses),
+    Claim("alpha = 0 and alpha = 1 amount to guessing", "fig:sensalpha", ("sensitivity-alpha",), extremes_are_guesses),
     Claim("(gamma, sigma1) = (.5, .5) is best", "fig:sensitgamma", ("sensitivity-shape",), half_half_is_best),
     Claim("The other constants matter little", "sec:sens", ("sensitivity-rest",), others_do_not_matter),
     Claim("BPatch is comparable with other methods", "tab:comparison1", (*FOLDS, *OTHERS), all_are_comparable),
     Claim("BPatch is at least as good as KNN and its extensions", "fig:comp3", ("knn",), not_worse_than_neighbors),
     Claim("Importance as feature weights slightly improves KNN", "subsec:featureimp", ("knn",), weights_help_neighbors),
     Claim("BPatch is at least as good as BCM", "fig:bcmcompare", (*FOLDS, *OTHERS), not_worse_than_case_model),
-    Claim("A decision tree finds other features", "fig:comd31", ("tree-ranking",), tree_ranks_otherwise),
+    Claim("A decision tree selects different features", "fig:comd31", ("tree-ranking",), tree_ranks_otherwise),
     Claim("On readmission BPatch is in the middle", "tab:readres", ("readmission-folds",), in_the_middle),
     Claim("Model III does not perform well", "Appendix, Model III", FOLDS, third_is_bad),
     Claim("A step of BPatch is slower than one of BCM", "fig:cpu1", ("time",), slower_than_case_model),

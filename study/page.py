@@ -1,4 +1,4 @@
-"""The page that walks through the results in the paper's order; every number on it is read from the tables."""
+"""The page that presents the results in the paper's order; every number comes from the tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHOWN = ("accuracy", "sensitivity", "specificity", "precision", "f_measure", "au
 
 
 def write_page(results: Results, context: Context) -> Path:
-    """Write README.md into the results' folder and return its path."""
+    """Write README.md to the folder of the results and return its path."""
     sections = [
         _opening(context),
         _claims(results),
@@ -45,35 +45,30 @@ def write_page(results: Results, context: Context) -> Path:
 def _opening(context: Context) -> str:
     sizes = context.sizes
     lines = [
-        "# The paper's experiments on this implementation",
-        "This page is written by `python -m study` from the tables beside it; nothing on it is typed "
-        "in by hand but the "
-        "paper's own numbers (`study/paper.py`) and the reasons for known differences (`docs/errata.md`).",
+        "# The paper's experiments with this implementation",
+        "`python -m study` generates this page from the tables in this folder. Only the paper's numbers "
+        "(`study/paper.py`) and the reasons for known differences (`docs/errata.md`) were entered by hand.",
     ]
     if context.sizes == QUICK:
         lines.append(
             f"**These are results of the quick study** ({QUICK.n_folds} folds, {QUICK.n_parents} parents, "
-            f"{QUICK.warmup + QUICK.draws} sweeps; numbers of parents are a quarter of what is said): they show "
-            f"that everything runs. Do not read anything into them."
+            f"{QUICK.warmup + QUICK.draws} sweeps, and a quarter of the stated numbers of parents). They show only "
+            f"that everything runs. Do not draw conclusions from them."
         )
     lines.append(
         "Settings of our models:\n\n"
-        f"- *{PAPER}*: the paper's constants (alpha = .5, so that half of the parents are neighbors) and parents "
-        f"drawn at random.\n"
-        f"- *{BALANCED}*: the same, with as many parents of each class. Half of all parents vote on every case, "
-        f"so the vote leans "
-        "to the class that has more of them, and with the threshold at .5 that decides nearly every case; the "
-        "order of the "
-        "cases (AUC) is hardly touched. The paper draws parents at random and does not mention this. The "
-        "analyses of sensitivity and "
-        "the comparisons below use balanced parents, since accuracies at a threshold that is off say nothing.\n"
-        f"- *{OURS}*: `PatchworkClassifier()` as it is, with shorter chains.\n\n"
-        f"Chains: {sizes.chains} of {sizes.warmup} sweeps of warm-up and {sizes.draws} draws, three times as many in "
-        f"our defaults; one of {sizes.scan_warmup} + {sizes.scan_draws} in the analyses of sensitivity and on "
-        f"readmission. A prediction averages {sizes.prediction_draws} votes.\n\n"
-        "All methods see the same folds. ± is a standard error over folds (of paired differences, where two "
-        "things are compared), "
-        "SD the standard deviation over folds. What the paper calls recall is its sensitivity."
+        f"- *{PAPER}*: the paper's constants (alpha = 0.5, so half of the parents are neighbors) and random parents.\n"
+        f"- *{BALANCED}*: the paper's constants and the same number of parents from each class. With random parents, "
+        "half of all parents vote on every case, so the votes favor the class with more parents. At a threshold of "
+        "0.5, this decides nearly every prediction, but it hardly affects the ranking of the cases (AUC). The paper "
+        "draws parents at random and does not mention this effect. The sensitivity analyses and the comparisons below "
+        "use balanced parents, because accuracies at a wrong threshold are not informative.\n"
+        f"- *{OURS}*: `PatchworkClassifier()` with its defaults, but shorter chains.\n\n"
+        f"Each model runs {sizes.chains} chains with {sizes.warmup} sweeps of warm-up and {sizes.draws} draws, or "
+        f"three times as many with our defaults. The sensitivity analyses and readmission use a single chain with "
+        f"{sizes.scan_warmup} + {sizes.scan_draws} sweeps. A prediction averages {sizes.prediction_draws} votes.\n\n"
+        "All methods use the same folds. ± is a standard error over folds (of paired differences in comparisons), and "
+        "SD is the standard deviation over folds. The paper's recall equals its sensitivity."
     )
     return "\n\n".join(lines)
 
@@ -87,12 +82,11 @@ def _claims(results: Results) -> str:
             verdict, evidence = "not run", ""
         lines.append(f"| {claim.text} | {claim.where} | **{verdict}** | {evidence} |")
     lines.append(
-        "\nVerdicts are computed: a difference counts where it exceeds what Student's t allows by chance (95 %) "
-        "over the paired "
-        "folds of both data sets, and in the fewer cases that Bonferroni allows where many are compared. Where "
-        f"settings differ the verdict is that of *{BALANCED}*, in accuracy. "
-        '"At least as good" and "as well as" allow for 0.02. Folds share training cases, so the errors '
-        "are a little too small."
+        "\nVerdicts are computed. A difference counts if it is significant in a paired t-test (95%) over the folds of "
+        "both data sets, with a Bonferroni correction if several differences are compared. If there are several "
+        f"settings, the verdict refers to the accuracy of *{BALANCED}*. "
+        '"At least as good" and "as well as" allow a margin of 0.02. Folds share training cases, so the standard '
+        "errors are slightly too small."
     )
     return lines[0] + "\n\n" + "\n".join(lines[1:])
 
@@ -114,29 +108,30 @@ def _predictions(results: Results, cohort: str, label: str, title: str) -> str:
     columns = ["learning", "model", "printed"]
     for setting in SETTINGS:
         columns += [setting, "difference", "AUC"]
-    text = f"## {title} ({label})\n\nAccuracy (SD over folds), its difference to the paper's, and the AUC, "
-    text += "which the paper lacks:\n\n"
+    text = f"## {title} ({label})\n\nAccuracy (SD over folds), its difference from the paper's accuracy, and the AUC, "
+    text += "which the paper does not report:\n\n"
     text += Table("", "", tuple(columns), rows).to_markdown()
     random_, balanced = (_average(table, setting) for setting in (PAPER, BALANCED))
     text += (
-        f"\n\nWith parents drawn at random the mean accuracy is {random_['accuracy']:.3f} at an AUC of "
-        f"{random_['auc']:.3f}, with balanced parents {balanced['accuracy']:.3f} at {balanced['auc']:.3f}"
+        f"\n\nThe mean accuracy is {random_['accuracy']:.3f} (AUC {random_['auc']:.3f}) with random parents and "
+        f"{balanced['accuracy']:.3f} (AUC {balanced['auc']:.3f}) with balanced parents"
     )
     lost = {measure: balanced[measure] - random_[measure] for measure in balanced}
     text += (
-        ": what random parents lose is the threshold, not the order. " if lost["accuracy"] > 2 * lost["auc"] else ". "
+        ": random parents shift the threshold rather than the ranking. " if lost["accuracy"] > 2 * lost["auc"] else ". "
     )
     if cohort == "heart":
         text += (
-            "Other differences to the paper: 297 complete patients instead of its 274; its three bins of thalach "
-            "are one "
-            "(errata, item 6); its likelihood is misprinted (item 1) and ours is exact."
+            "Other differences from the paper: we have 297 complete patients instead of 274; the paper's three bins of "
+            "thalach are a single bin (errata, item 6); and its likelihood is misprinted (item 1), while ours is exact."
         )
     else:
         best, whose = _best(results, cohort)
         if best < 0.76:
-            text += f"No method here reaches the paper's 76-79 %: the best, {whose}, has {best:.3f} (errata, item 7). "
-        text += "Three folds of the paper's unsupervised Model I are copied from its heart table (item 6)."
+            text += (
+                f"No method here reaches the paper's 76-79%: the best, {whose}, reaches {best:.3f} (errata, item 7). "
+            )
+        text += "In the paper, three folds of the unsupervised Model I are copied from the heart table (item 6)."
     return text + "\n\nAll measures: " + _links(f"{cohort}-summary", f"{cohort}-folds")
 
 
@@ -149,8 +144,8 @@ def _likelihood(results: Results) -> str:
     ]
     table = Table("", "", ("cohort", "model", "likelihood", "accuracy", "AUC"), rows)
     note = (
-        "The printed likelihood, (g + 1)/(sum g + 1), hardly rewards agreement (errata, item 1). Supervised, balanced "
-        "parents, the paper's constants:"
+        "The printed likelihood, (g + 1)/(sum g + 1), hardly rewards agreement (errata, item 1). These models are "
+        "supervised, with balanced parents and the paper's constants:"
     )
     return f"## The likelihood as printed (eq:xphi)\n\n{note}\n\n{table.to_markdown()}"
 
@@ -162,17 +157,17 @@ def _length(results: Results) -> str:
         (r["model"], r["sweeps"], _with_error(r, "accuracy"), r["auc"], r["log_loss"])
         for r in results["length-summary"].records()
     ]
-    table = Table("", "", ("model", "sweeps a chain", "accuracy", "AUC", "log loss"), rows)
+    table = Table("", "", ("model", "sweeps per chain", "accuracy", "AUC", "log loss"), rows)
     note = (
-        "With the paper's constants forty neighbors of every case are drawn anew in a sweep, which takes its time, so "
-        "the chains of this study are short, except where the importance of features is shown. For predictions this is "
-        "what longer ones change. Heart disease, supervised, balanced parents:"
+        "With the paper's constants, a sweep draws about forty neighbors for every case. Because this is slow, the "
+        "chains in this study are short, except for the importance of features. The table shows the effect of longer "
+        "chains on predictions, for heart disease, supervised, with balanced parents:"
     )
     return f"## Are the chains long enough?\n\n{note}\n\n{table.to_markdown()}"
 
 
 def _best(results: Results, cohort: str) -> tuple[float, str]:
-    """The highest mean accuracy of all that was run on a cohort, and whose it is."""
+    """The highest mean accuracy on a cohort, and its method."""
     ours = results[f"{cohort}-summary"].records()
     found = [(r["accuracy"], f"Model {r['model']} ({r['setting']}, {r['learning']})") for r in ours]
     if f"{cohort}-others-summary" in results:
@@ -200,15 +195,16 @@ def _importance(results: Results, sizes: StudySizes) -> str:
             records = table.where(cohort=cohort, setting=setting).records()
             first = sorted(records, key=lambda record: -record["50 %"])[:3]
             worst = max((record["R-hat"] or 1.0 for record in records), default=1.0)
-            mixed = "the chains have mixed" if worst < 1.05 else "the chains have not mixed: do not trust the order"
+            mixed = (
+                "the chains have mixed" if worst < 1.05 else "the chains have not mixed, so do not trust the ranking"
+            )
             names = ", ".join(record["feature"] for record in first)
-            lines.append(f"- {cohort}, {setting}: first {names}; largest R-hat {worst:.2f}, {mixed}.")
+            lines.append(f"- {cohort}, {setting}: most important are {names}; largest R-hat {worst:.2f}, {mixed}.")
     lines.append(
-        "\nThe paper shows such boxes without diagnostics. Under its constants, with some forty neighbors to a "
-        "case, the likelihood is "
-        "nearly flat in the importance, and in Model II all importances can be large together or small together: "
-        f"hence chains of {sizes.importance_draws:,} sweeps after {sizes.importance_warmup:,} "
-        "([why](../chains.md#the-papers-settings))."
+        "\nThe paper shows these box plots without diagnostics. With its constants and about forty neighbors per case, "
+        "the likelihood is nearly flat in the importances, and in Model II all importances can be large or small "
+        f"together. Therefore, these chains have {sizes.importance_draws:,} sweeps after {sizes.importance_warmup:,} "
+        "of warm-up ([why](../chains.md#the-papers-settings))."
     )
     text = lines[0] + "\n\n" + "\n".join(lines[1:])
     return "\n\n".join([text, _picture(results, "importance", ""), _picture(results, "ranked-features", "")])
@@ -220,10 +216,10 @@ def _sensitivity(results: Results) -> str:
     if not any(pictures):
         return ""
     note = (
-        "Paper's constants, balanced parents, one constant changed at a time. alpha = 0 and 1 are 1e-12 and 1 - "
-        "1e-12. With balanced "
-        "parents and alpha = 1, Model I gives every case the same vote; Model II weighs neighbors by their "
-        "features and so does not."
+        "The models have the paper's constants and balanced parents, with one constant changed at a time. alpha = 0 "
+        "and 1 stand for 1e-12 and 1 - 1e-12. With balanced parents and alpha = 1, Model I gives every case the same "
+        "vote; "
+        "Model II does not, because it weights neighbors by their features."
     )
     return "\n\n".join(["## Sensitivity (sec:sens)", note, *[picture for picture in pictures if picture]])
 
@@ -247,9 +243,8 @@ def _comparison(results: Results) -> str:
     if not sections:
         return ""
     note = (
-        "Accuracy (SD over folds). The paper does not say what classifies BCM's mixtures: both are here. Its "
-        "SVM, trees and AdaBoost "
-        "are Matlab's, ours scikit-learn's."
+        "Accuracy (SD over folds). The paper does not state which classifier it applies to BCM's mixtures, so we show "
+        "two. Its SVM, trees and AdaBoost come from Matlab; ours come from scikit-learn."
     )
     return "\n\n".join(["## Comparison with other methods (tab:comparison1)", note, *sections])
 
@@ -274,8 +269,8 @@ def _relatives(results: Results) -> str:
         codes = results["sample-patient"].where(rank=0).column("code")
         n_other = sum(ours != theirs for ours, theirs in zip(codes, paper.SAMPLE_PATIENT, strict=True))
         pictures.append(
-            f"The patient is the ill one closest to the codes printed in fig:sample1: {n_other} of {len(codes)} differ "
-            "(the paper does not say how it numbers its groups; here they count in the order of tab:heart)."
+            f"This ill patient is the closest to the codes printed in fig:sample1, with {n_other} of {len(codes)} codes "
+            "different (the paper does not state how it numbers its groups; here they are in the order of tab:heart)."
         )
     return "\n\n".join(["## KNN, BCM and decision trees (subsec:comp)", *pictures]) if pictures else ""
 
@@ -283,17 +278,16 @@ def _relatives(results: Results) -> str:
 def _readmission(results: Results) -> str:
     title = "## Readmission (tab:readres)"
     if "readmission-summary" not in results:
-        return f"{title}\n\nNot run: it needs UCI's diabetic_data.csv (`--readmission PATH`)."
+        return f"{title}\n\nNot run, because it needs diabetic_data.csv from UCI (`--readmission PATH`)."
     rows = [_row(r["method"], r, r["paper's accuracy"]) for r in results["readmission-summary"].records()]
     columns = ("method", "printed", "accuracy", "difference", "AUC", "log loss", "calibration error")
     best = max(rows, key=lambda row: float(row[2].split()[0]))
     note = (
-        "Two balanced samples with the features of tab:read, one stay to a patient; means over the folds of "
-        "both. The best method here, "
-        f"{best[0]}, reaches {best[2].split()[0]}; the paper's methods reach "
+        "Two balanced samples with the features of tab:read and one stay per patient; means over the folds of both. "
+        f"The best method here, {best[0]}, reaches {best[2].split()[0]}; the paper's methods reach "
         f"{min(r[0] for r in paper.READMISSION.values()) / 100:.2f} to "
-        f"{max(r[0] for r in paper.READMISSION.values()) / 100:.2f}. It does "
-        "not say which patients it took, nor whether a patient's other stays could be in the training folds."
+        f"{max(r[0] for r in paper.READMISSION.values()) / 100:.2f}. The paper does not state which patients it "
+        "selected, or whether other stays of a patient could be in the training folds."
     )
     table = Table("", "", columns, rows).to_markdown()
     return f"{title}\n\n{note}\n\n{table}\n\nAll measures: {_links('readmission-summary')}"
@@ -305,8 +299,8 @@ def _full(results: Results) -> str:
         if f"{cohort}-summary" in results:
             rows = [tuple(_cell(r, m) for m in ("method", *SHOWN)) for r in results[f"{cohort}-summary"].records()]
             sections.append(f"### {cohort}\n\n" + Table("", "", ("method", *SHOWN), rows).to_markdown())
-    note = "All patients, values as they are, missing ones included; not in the paper."
-    return "\n\n".join(["## The full sets", note, *sections]) if sections else ""
+    note = "All patients with their original values, including missing values; not in the paper."
+    return "\n\n".join(["## The full data sets", note, *sections]) if sections else ""
 
 
 def _cell(record: dict[str, Any], measure: str) -> Any:
@@ -331,7 +325,7 @@ def _links(*names: str) -> str:
 
 
 def _provenance(results: Results) -> str:
-    lines = ["## Where this comes from"]
+    lines = ["## Sources"]
     for part in PARTS:
         record = results.record(part)
         lines.append(f"- {part.title}: " + (about(record) if record else "not run"))

@@ -16,7 +16,7 @@ __all__ = ["PICTURES", "Picture", "check_matplotlib", "to_png"]
 
 
 class Picture(NamedTuple):
-    """A figure: its file, its caption, the tables it needs, and how it is drawn."""
+    """A figure: file, caption, required tables, and function that draws it."""
 
     name: str
     caption: str
@@ -39,10 +39,10 @@ PICTURES = (
         ("patients",),
         patients_of("heart"),
     ),
-    Picture("patients-breast", "The same in the breast cancer data", ("patients",), patients_of("breast")),
+    Picture("patients-breast", "The same for the breast cancer data", ("patients",), patients_of("breast")),
     Picture(
         "importance",
-        "Importance of features, unsupervised Model II: 5, 25, 50, 75, 95 % of the draws",
+        "Importance of features, unsupervised Model II: 5%, 25%, 50%, 75% and 95% quantiles of the draws",
         ("importance",),
         importance,
     ),
@@ -54,38 +54,38 @@ PICTURES = (
     ),
     Picture(
         "sensitivity-parents",
-        "Models I and II under different numbers of parents",
+        "Models I and II with different numbers of parents",
         ("sensitivity-parents",),
         sensitivity_to("parents", "parents, S"),
     ),
     Picture(
         "sensitivity-alpha",
-        "Models I and II under different alpha",
+        "Models I and II with different values of alpha",
         ("sensitivity-alpha",),
         sensitivity_to("alpha", "alpha"),
     ),
     Picture(
         "sensitivity-shape",
-        "Models I and II under different priors of importance",
+        "Models I and II with different priors of importance",
         ("sensitivity-shape",),
         sensitivity_to("shape", "(gamma, sigma1)"),
     ),
     Picture(
         "sensitivity-rest",
-        "Models I and II when one other constant changes",
+        "Models I and II with one of the other constants changed",
         ("sensitivity-rest",),
         sensitivity_to("rest", ""),
     ),
-    Picture("knn", "KNN, its two extensions, and our models with as many neighbors", ("knn",), knn),
+    Picture("knn", "KNN, its two extensions, and our models with the same number of neighbors", ("knn",), knn),
     Picture(
         "bcm",
-        "Our models over S beside BCM (logistic regression on its mixtures)",
+        "Our models by S, compared with BCM (logistic regression on its mixtures)",
         ("sensitivity-parents", *OTHERS),
         bcm,
     ),
     Picture(
         "sample-patient",
-        "The patient of fig:sample1 beside prototypes of BCM and parents of Model II; red: agrees and matters",
+        "The patient of fig:sample1 with prototypes of BCM and parents of Model II; red: agrees and matters",
         ("sample-patient",),
         sample_patient,
     ),
@@ -95,5 +95,5 @@ PICTURES = (
     Picture(
         "tree-knn", "KNN with the weights and rankings of Model II and of a decision tree", ("tree-knn",), tree_knn
     ),
-    Picture("time", "Time per sweep against S and P", ("time",), time_per_sweep),
+    Picture("time", "Time per sweep by S and P", ("time",), time_per_sweep),
 )

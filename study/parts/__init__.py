@@ -24,6 +24,6 @@ PARTS = (
     Part("sample-patient", "One patient in three models", "fig:sample1", interpretation.sample_patient, 6),
     Part("trees", "Decision trees", "fig:comd31, fig:comd32", closeness.decision_trees, 12),
     Part("readmission", "Readmission", "tab:readres", prediction.readmission, 320, needs_readmission=True),
-    Part("full", "The full sets", "not in the paper", prediction.full_sets, 115),
+    Part("full", "The full data sets", "not in the paper", prediction.full_sets, 115),
     Part("time", "Time per sweep", "fig:cpu1", computation.time_per_sweep, 40),
 )

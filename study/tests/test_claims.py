@@ -111,7 +111,7 @@ def test_sensitivity_claims_can_be_true_and_false(check, name, true, false):
 def test_guessing_is_judged_by_the_order_of_cases():
     flat = {0: 0.44, 0.4: 0.7, 1: 0.44}  # the folds' own levels add .06 on average
     assert claims.extremes_are_guesses(scan("alpha", flat))[0] == TRUE
-    assert claims.extremes_are_guesses(scan("alpha", {0: 0.44, 0.4: 0.7, 1: 0.6}))[0] == "true in part"
+    assert claims.extremes_are_guesses(scan("alpha", {0: 0.44, 0.4: 0.7, 1: 0.6}))[0] == "partly true"
 
 
 def test_ratios_of_time():
@@ -123,7 +123,7 @@ def test_ratios_of_time():
     assert claims.slower_than_case_model(table(dict.fromkeys(names, 2.0)))[0] == TRUE
     assert claims.slower_than_case_model(table(dict.fromkeys(names, 0.5)))[0] == FALSE
     verdict, evidence = claims.slower_than_case_model(table(dict(zip(names, (0.5, 2.0, 3.0), strict=True))))
-    assert verdict == "true in part"
+    assert verdict == "partly true"
     assert "Model II / BCM: 2.0 (S=20)" in evidence
 
 
@@ -155,5 +155,5 @@ def test_every_claim_is_checked_on_tables_that_parts_make():
     again = {name: Table.from_csv(name, table.to_csv()) for name, table in tables.items()}  # as the page reads them
     for claim in CLAIMS:
         verdict, evidence = claim.check({name: again[name] for name in claim.needs})
-        assert verdict in (TRUE, FALSE, UNDECIDED, "true in part")
+        assert verdict in (TRUE, FALSE, UNDECIDED, "partly true")
         assert evidence

@@ -54,5 +54,5 @@ def test_every_link_leads_somewhere(page):
 
 def test_the_quick_study_warns(tmp_path):
     text = write_page(Results(tmp_path), Context(seed=0, sizes=QUICK)).read_text()
-    assert "Do not read anything into them" in text
+    assert "Do not draw conclusions from them" in text
     assert "not run" in text
