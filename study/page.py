@@ -122,8 +122,9 @@ def _predictions(results: Results, cohort: str, label: str, title: str) -> str:
     )
     if cohort == "heart":
         text += (
-            "Other differences from the paper: we have 297 complete patients instead of 274; the paper's three bins of "
-            "thalach are a single bin (errata, item 6); and its likelihood is misprinted (item 1), while ours is exact."
+            "Other differences from the paper: we have 297 complete patients instead of 274; all patients are in the "
+            "same one of the paper's three bins of thalach (errata, item 6); and the paper's likelihood is misprinted "
+            "(item 1), while ours is exact."
         )
     else:
         best, whose = _best(results, cohort)
@@ -269,8 +270,9 @@ def _relatives(results: Results) -> str:
         codes = results["sample-patient"].where(rank=0).column("code")
         n_other = sum(ours != theirs for ours, theirs in zip(codes, paper.SAMPLE_PATIENT, strict=True))
         pictures.append(
-            f"This ill patient is the closest to the codes printed in fig:sample1, with {n_other} of {len(codes)} codes "
-            "different (the paper does not state how it numbers its groups; here they are in the order of tab:heart)."
+            "This ill patient is the closest to the codes printed in fig:sample1, "
+            f"with {n_other} of {len(codes)} codes different "
+            "(the paper does not state how it numbers its groups; here they are in the order of tab:heart)."
         )
     return "\n\n".join(["## KNN, BCM and decision trees (subsec:comp)", *pictures]) if pictures else ""
 
