@@ -132,7 +132,7 @@ def case_model(model: CaseModel, n_sweeps: int, fold: Fold) -> dict[str, Floats]
     fitted = fit_cases(train, sizes, model, rng, n_sweeps)
     features, new = fitted.mixtures(train, rng), fitted.mixtures(test, rng)
     classifiers = {"logistic regression": LogisticRegression(max_iter=2000), "SVM": support_vectors()}
-    return {name: _positive(found.fit(features, fold.y_train), new) for name, found in classifiers.items()}
+    return {name: _positive(classifier.fit(features, fold.y_train), new) for name, classifier in classifiers.items()}
 
 
 def _distances(cases: NDArray[np.int64], others: NDArray[np.int64], weights: Floats) -> Floats:

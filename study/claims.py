@@ -86,10 +86,10 @@ MARGIN = 0.02  # two patients in a hundred, for "similar" and "comparable"
 
 def by_fold(table: Table, measure: str, **where: Any) -> list[float]:
     """A measure in each fold of each cohort: the mean over all rows with these values, so that a fold counts once."""
-    found: dict[tuple[str, int], list[float]] = {}
+    values: dict[tuple[str, int], list[float]] = {}
     for record in table.where(**where).records():
-        found.setdefault((record["cohort"], record["fold"]), []).append(record[measure])
-    return [float(np.mean(found[key])) for key in sorted(found)]
+        values.setdefault((record["cohort"], record["fold"]), []).append(record[measure])
+    return [float(np.mean(values[key])) for key in sorted(values)]
 
 
 def models(tables: Tables, measure: str = "accuracy", **where: Any) -> list[float]:
@@ -143,13 +143,13 @@ def extremes_are_guesses(tables: Tables) -> tuple[str, str]:
     lines, verdicts = [], []
     for value in (0, 1):
         for model in ("I", "II"):
-            shown = table.where(value=value, model=model)
-            auc = by_fold(shown, "auc")
-            found = Difference.between(auc, [0.5] * len(auc))
-            guess = found.sign <= 0 or found.mean < MARGIN
+            rows = table.where(value=value, model=model)
+            auc = by_fold(rows, "auc")
+            difference = Difference.between(auc, [0.5] * len(auc))
+            guess = difference.sign <= 0 or difference.mean < MARGIN
             verdicts.append(guess)
-            accuracy = float(np.mean(shown.column("accuracy")))
-            lines.append(f"alpha={value}, Model {model}: accuracy {accuracy:.2f}, AUC minus 0.5 {found}")
+            accuracy = float(np.mean(rows.column("accuracy")))
+            lines.append(f"alpha={value}, Model {model}: accuracy {accuracy:.2f}, AUC minus 0.5 {difference}")
     verdict = TRUE if all(verdicts) else FALSE if not any(verdicts) else "partly true"
     return verdict, "; ".join(lines)
 
@@ -158,13 +158,13 @@ def more_parents_help(tables: Tables) -> tuple[str, str]:
     """Compare the largest S with the smallest."""
     table = tables["sensitivity-parents"]
     values = sorted(set(table.column("value")))
-    found = {
+    differences = {
         measure: Difference.between(by_fold(table, measure, value=values[-1]), by_fold(table, measure, value=values[0]))
         for measure in ("accuracy", "auc")
     }
-    return found[
+    return differences[
         "accuracy"
-    ].verdict(), f"S={values[-1]} minus S={values[0]}: accuracy {found['accuracy']}, AUC {found['auc']}"
+    ].verdict(), f"S={values[-1]} minus S={values[0]}: accuracy {differences['accuracy']}, AUC {differences['auc']}"
 
 
 def half_half_is_best(tables: Tables) -> tuple[str, str]:
@@ -198,15 +198,15 @@ def others_do_not_matter(tables: Tables) -> tuple[str, str]:
     """Compare each changed constant with the paper's."""
     table = tables["sensitivity-rest"]
     base = by_fold(table, "accuracy", value="as in the paper")
-    found = {
+    differences = {
         value: Difference.between(by_fold(table, "accuracy", value=value), base)
         for value in dict.fromkeys(table.column("value"))
         if value != "as in the paper"
     }
-    moved = {v: d for v, d in found.items() if d.sign_among(len(found)) != 0 and abs(d.mean) > MARGIN}
-    verdict = TRUE if not moved else FALSE
-    shown = moved or dict(sorted(found.items(), key=lambda item: -abs(item[1].mean))[:2])
-    return verdict, ("changes: " if moved else "the largest changes, explained by chance or below 0.02: ") + "; ".join(
+    large = {v: d for v, d in differences.items() if d.sign_among(len(differences)) != 0 and abs(d.mean) > MARGIN}
+    verdict = TRUE if not large else FALSE
+    shown = large or dict(sorted(differences.items(), key=lambda item: -abs(item[1].mean))[:2])
+    return verdict, ("changes: " if large else "the largest changes, explained by chance or below 0.02: ") + "; ".join(
         f"{value}: {difference}" for value, difference in shown.items()
     )
 
@@ -252,16 +252,16 @@ def not_worse_than_case_model(tables: Tables) -> tuple[str, str]:
 def all_are_comparable(tables: Tables) -> tuple[str, str]:
     """Compare Model II with every other method: how many are significantly better or worse."""
     ours = models(tables, setting=BALANCED, model="II", learning="supervised")
-    found = {method: Difference.between(ours, values) for method, values in _others(tables).items()}
-    signs = {method: difference.sign_among(len(found)) for method, difference in found.items()}
-    worse, better = ([method for method, sign in signs.items() if sign == wanted] for wanted in (-1, 1))
+    differences = {method: Difference.between(ours, values) for method, values in _others(tables).items()}
+    signs = {method: difference.sign_among(len(differences)) for method, difference in differences.items()}
+    worse, better = ([method for method, sign in signs.items() if sign == direction] for direction in (-1, 1))
     evidence = (
-        f"of {len(found)} methods, {len(worse)} are significantly better than Model II and {len(better)} significantly "
-        f"worse"
+        f"of {len(differences)} methods, {len(worse)} are significantly better than Model II and {len(better)} "
+        f"significantly worse"
     )
     named = f"; better: {', '.join(worse[:4])}" if worse else ""
     defaults = models(tables, setting=OURS, model="II", learning="supervised")
-    ahead = [Difference.between(defaults, values).sign_among(len(found)) for values in _others(tables).values()]
+    ahead = [Difference.between(defaults, values).sign_among(len(differences)) for values in _others(tables).values()]
     named += f"; with our defaults, {ahead.count(-1)} are significantly better and {ahead.count(1)} worse"
     return TRUE if not worse else FALSE, evidence + named
 
@@ -273,9 +273,9 @@ def tree_ranks_otherwise(tables: Tables) -> tuple[str, str]:
     for cohort in COHORTS:
         ranks = []
         for source in ("Model II", "decision tree"):
-            shown = table.where(cohort=cohort, source=source)
+            rows = table.where(cohort=cohort, source=source)
             mean: dict[str, list[float]] = {}
-            for record in shown.records():
+            for record in rows.records():
                 mean.setdefault(record["feature"], []).append(record["share"])
             ranks.append({feature: float(np.mean(values)) for feature, values in mean.items()})
         features = list(ranks[0])

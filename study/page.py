@@ -116,9 +116,9 @@ def _predictions(results: Results, cohort: str, label: str, title: str) -> str:
         f"\n\nThe mean accuracy is {random_['accuracy']:.3f} (AUC {random_['auc']:.3f}) with random parents and "
         f"{balanced['accuracy']:.3f} (AUC {balanced['auc']:.3f}) with balanced parents"
     )
-    lost = {measure: balanced[measure] - random_[measure] for measure in balanced}
+    gain = {measure: balanced[measure] - random_[measure] for measure in balanced}
     text += (
-        ": random parents shift the threshold rather than the ranking. " if lost["accuracy"] > 2 * lost["auc"] else ". "
+        ": random parents shift the threshold rather than the ranking. " if gain["accuracy"] > 2 * gain["auc"] else ". "
     )
     if cohort == "heart":
         text += (
@@ -127,10 +127,10 @@ def _predictions(results: Results, cohort: str, label: str, title: str) -> str:
             "(item 1), while ours is exact."
         )
     else:
-        best, whose = _best(results, cohort)
+        best, method = _best(results, cohort)
         if best < 0.76:
             text += (
-                f"No method here reaches the paper's 76-79%: the best, {whose}, reaches {best:.3f} (errata, item 7). "
+                f"No method here reaches the paper's 76-79%: the best, {method}, reaches {best:.3f} (errata, item 7). "
             )
         text += "In the paper, three folds of the unsupervised Model I are copied from the heart table (item 6)."
     return text + "\n\nAll measures: " + _links(f"{cohort}-summary", f"{cohort}-folds")
@@ -170,15 +170,15 @@ def _length(results: Results) -> str:
 def _best(results: Results, cohort: str) -> tuple[float, str]:
     """The highest mean accuracy on a cohort, and its method."""
     ours = results[f"{cohort}-summary"].records()
-    found = [(r["accuracy"], f"Model {r['model']} ({r['setting']}, {r['learning']})") for r in ours]
+    accuracies = [(r["accuracy"], f"Model {r['model']} ({r['setting']}, {r['learning']})") for r in ours]
     if f"{cohort}-others-summary" in results:
-        found += [(r["accuracy"], r["method"]) for r in results[f"{cohort}-others-summary"].records()]
-    return max(found)
+        accuracies += [(r["accuracy"], r["method"]) for r in results[f"{cohort}-others-summary"].records()]
+    return max(accuracies)
 
 
 def _average(table: Table, setting: str) -> dict[str, float]:
-    shown = table.where(setting=setting)
-    return {measure: sum(shown.column(measure)) / len(shown.rows) for measure in ("accuracy", "auc")}
+    rows = table.where(setting=setting)
+    return {measure: sum(rows.column(measure)) / len(rows.rows) for measure in ("accuracy", "auc")}
 
 
 def _patients(results: Results) -> str:
@@ -315,11 +315,11 @@ def _with_error(record: dict[str, Any], measure: str) -> str:
 
 
 def _picture(results: Results, name: str, title: str) -> str:
-    (picture,) = [found for found in PICTURES if found.name == name]
+    (picture,) = [item for item in PICTURES if item.name == name]
     if not (results.folder / "figures" / f"{name}.png").exists():
         return ""
-    shown = f"![{picture.caption}](figures/{name}.png)\n\n*{picture.caption}.* Data: {_links(*picture.needs)}"
-    return f"{title}\n\n{shown}" if title else shown
+    text = f"![{picture.caption}](figures/{name}.png)\n\n*{picture.caption}.* Data: {_links(*picture.needs)}"
+    return f"{title}\n\n{text}" if title else text
 
 
 def _links(*names: str) -> str:

@@ -216,8 +216,8 @@ def evaluate(
         parts = key if isinstance(key, tuple) else (key,)
         tell(f"{cohort.name}: {', '.join(map(str, parts))}")
         for fold in folds:
-            found = method(fold)
-            named = found if isinstance(found, Mapping) else {"": found}
+            result = method(fold)
+            named = result if isinstance(result, Mapping) else {"": result}
             for name, probability in named.items():
                 label = (*parts[:-1], f"{parts[-1]}, {name}" if name else parts[-1])
                 base = {"cohort": cohort.name, **dict(zip(keys, label, strict=True)), "fold": fold.number + 1}

@@ -57,10 +57,10 @@ class Results(Mapping[str, Table]):
         """The record of a finished part: key, seconds, versions, tables."""
         path = self.folder / "parts" / f"{part.name}.json"
         try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        return found
+        return record
 
     def is_finished(self, part: Part, context: Context) -> bool:
         """Whether this part has been run with these settings and its tables exist."""
@@ -92,18 +92,18 @@ class Results(Mapping[str, Table]):
 
     def draw(self, changed: set[str], context: Context) -> list[str]:
         """Draw the figures that are missing or whose tables have changed; returns their names."""
-        drawn = []
+        names = []
         for picture in PICTURES:
             path = self.folder / "figures" / f"{picture.name}.png"
             if any(name not in self for name in picture.needs):
                 continue
             if path.exists() and not changed & set(picture.needs):
                 continue
-            found = versions()
-            about_it = f"seed {context.seed}, bayespatch {found['bayespatch']}"
-            write_atomically(path, to_png(picture.draw({name: self[name] for name in picture.needs}), about_it))
-            drawn.append(picture.name)
-        return drawn
+            packages = versions()
+            source = f"seed {context.seed}, bayespatch {packages['bayespatch']}"
+            write_atomically(path, to_png(picture.draw({name: self[name] for name in picture.needs}), source))
+            names.append(picture.name)
+        return names
 
 
 def key_of(part: Part, context: Context) -> dict[str, Any]:
@@ -122,6 +122,6 @@ def key_of(part: Part, context: Context) -> dict[str, Any]:
 def about(record: Mapping[str, Any]) -> str:
     """The source of a table in one line."""
     key = record["key"]
-    found = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
+    packages = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
     size = "quick" if key["quick"] else "full"
-    return f"*{size} study, part {key['part']}, seed {key['seed']}, {record['seconds']} s; {found}*"
+    return f"*{size} study, part {key['part']}, seed {key['seed']}, {record['seconds']} s; {packages}*"

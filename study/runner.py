@@ -73,20 +73,21 @@ def run(
     for part in [part for part in parts if part.needs_readmission and table is None]:
         say(f"{part.name}: skipped because it needs the readmission table (pass its path)")
         parts.remove(part)
-    left = [part for part in parts if again or not results.is_finished(part, context)]
-    if len(left) < len(parts):
-        say(f"{len(parts) - len(left)} of {len(parts)} parts are already finished")
-    if left and not quick:
-        say(f"{len(left)} parts to run: about {sum(part.seconds for part in left) / 60:.0f} minutes on two idle cores")
+    remaining = [part for part in parts if again or not results.is_finished(part, context)]
+    if len(remaining) < len(parts):
+        say(f"{len(parts) - len(remaining)} of {len(parts)} parts are already finished")
+    if remaining and not quick:
+        minutes = sum(part.seconds for part in remaining) / 60
+        say(f"{len(remaining)} parts to run: about {minutes:.0f} minutes on two idle cores")
     changed: set[str] = set()
-    for number, part in enumerate(left, start=1):
-        say(f"[{number}/{len(left)}] {part.name}: {part.title} ({part.labels})")
+    for number, part in enumerate(remaining, start=1):
+        say(f"[{number}/{len(remaining)}] {part.name}: {part.title} ({part.labels})")
         begun = time.perf_counter()
         tables = part.compute(context)
         seconds = time.perf_counter() - begun
         results.store(part, context, tables, seconds)
-        changed |= {found.name for found in tables}
-        say(f"[{number}/{len(left)}] {part.name}: {seconds:.1f} s")
+        changed |= {stored.name for stored in tables}
+        say(f"[{number}/{len(remaining)}] {part.name}: {seconds:.1f} s")
     drawn = results.draw(changed, context)
     say(f"{len(drawn)} figures drawn")
     return write_page(results, context)

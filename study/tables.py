@@ -65,8 +65,8 @@ class Table:
 
     def where(self, **values: Any) -> Table:
         """The rows with these values."""
-        wanted = {self.columns.index(name): value for name, value in values.items()}
-        rows = [row for row in self.rows if all(row[place] == value for place, value in wanted.items())]
+        conditions = {self.columns.index(name): value for name, value in values.items()}
+        rows = [row for row in self.rows if all(row[column] == value for column, value in conditions.items())]
         return Table(self.name, self.caption, self.columns, rows)
 
     def to_csv(self) -> str:

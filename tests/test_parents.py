@@ -84,7 +84,7 @@ def test_only_cases_with_a_class_can_be_parents():
         ("some", {}, "parents='some' is not known; choose one of 'all', 'random', 'balanced', 'medoids'"),
         ("random", {}, "parents='random' needs the number of parents; pass n_parents"),
         ("all", {"n_parents": 5}, "n_parents=5 is not used with parents='all'"),
-        ([1], {"n_parents": 5}, "n_parents=5 is not used with given rows"),
+        ([1], {"n_parents": 5}, "n_parents=5 is not used with explicit rows"),
         (5, {"n_parents": 5}, "both set the number of parents"),
         (
             "random",

@@ -30,9 +30,9 @@ def available_memory(root: Path = Path("/")) -> int | None:
     it is the total memory.
     """
     limits = [_available(root / "proc/meminfo"), *_left_in_groups(root), _left_to_process(root / "proc/self/statm")]
-    known = [limit for limit in limits if limit is not None]
-    if known:
-        return max(0, min(known))
+    finite = [limit for limit in limits if limit is not None]
+    if finite:
+        return max(0, min(finite))
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # Windows

@@ -188,12 +188,12 @@ def compared_pairs(data: Data, base: Array, class_weight: Array | None = None) -
     parents = parents[np.argsort(data.y_parents[parents], kind="stable")]
     codes = np.empty((len(cases), n_features, n_parents), np.uint8)
     for j in range(n_features):
-        apart = np.abs(data.x[cases, j, None] - data.x_parents[parents, j])
-        codes[:, j] = np.where(np.isnan(apart), UNKNOWN, np.where(apart <= data.windows[j], AGREES, DIFFERS))
+        distance = np.abs(data.x[cases, j, None] - data.x_parents[parents, j])
+        codes[:, j] = np.where(np.isnan(distance), UNKNOWN, np.where(distance <= data.windows[j], AGREES, DIFFERS))
     place = np.full(len(data.x_parents), -1)
     place[parents] = np.arange(n_parents)
     own = data.own_parent[cases]
-    here = np.bincount(data.y_parents[parents], minlength=data.n_classes) / n_parents
+    frequencies = np.bincount(data.y_parents[parents], minlength=data.n_classes) / n_parents
     weight = np.ones(len(cases)) if class_weight is None else class_weight[data.y[cases]]
     return Pairs(
         codes,
@@ -203,7 +203,7 @@ def compared_pairs(data: Data, base: Array, class_weight: Array | None = None) -
         np.searchsorted(data.y_parents[parents], np.arange(data.n_classes + 1)).astype(np.int64),
         # Otherwise a class that is more frequent among the parents than among the cases (balanced parents) would be
         # overrepresented.
-        base / np.maximum(here, 0.5 / n_parents),
+        base / np.maximum(frequencies, 0.5 / n_parents),
         base,
         weight / weight.mean(),
     )
@@ -287,6 +287,6 @@ def draw_importances(
         steps = np.concatenate([steps, advance(draws, adapt=False)], axis=1)
         n_per_draw += 1
         report(MIN_STEPS * warmup + n_per_draw * draws)
-    kept = [before[:, MIN_STEPS - 1 :: MIN_STEPS], steps[:, n_per_draw - 1 :: n_per_draw]]
-    given = np.concatenate(kept, axis=1)[:, :, :-2]
-    return PredictiveDraws(given, steps, len(density.pairs.y), density.pairs.codes.shape[2])
+    parts_of_q = [before[:, MIN_STEPS - 1 :: MIN_STEPS], steps[:, n_per_draw - 1 :: n_per_draw]]
+    q = np.concatenate(parts_of_q, axis=1)[:, :, :-2]
+    return PredictiveDraws(q, steps, len(density.pairs.y), density.pairs.codes.shape[2])

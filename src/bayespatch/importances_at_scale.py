@@ -213,10 +213,10 @@ class LeaveOneOutBatches:
     def scores(self, position: Array, rows: NDArray[np.int64]) -> tuple[Array, Array]:
         """Weighted log p(y_i | all others), (n,), of some cases, and its gradient, (n, P + E + 1)."""
         weights, _ = self.effects.log_weights(position[None])
-        found = self._left_out(rows, weights[0], math.exp(position[-1]))
-        by_position = self.effects.gradient(position, found.by_comparison)
+        left_out = self._left_out(rows, weights[0], math.exp(position[-1]))
+        by_position = self.effects.gradient(position, left_out.by_comparison)
         weight = self.weight[rows]
-        return weight * found.log_p, weight[:, None] * np.column_stack([by_position, found.by_log_slope])
+        return weight * left_out.log_p, weight[:, None] * np.column_stack([by_position, left_out.by_log_slope])
 
     def learn(
         self, seed: int, report: Callable[[int], object] = lambda done: None, near: LargeTable | None = None
@@ -285,17 +285,17 @@ class LeaveOneOutBatches:
 
     def _mode_of_all(self, start: Array, factor: Array | None = None, tolerance: float = 1e-5) -> Array:
         """The mode, from all cases at once; steps are in units of the columns of `factor`."""
-        everyone = np.arange(len(self.data.y))
+        all_cases = np.arange(len(self.data.y))
         scale = np.eye(len(start)) if factor is None else factor
 
         def loss(steps: Array) -> tuple[float, Array]:
             position = start + scale @ steps
-            log_p, gradient = self.scores(position, everyone)
+            log_p, gradient = self.scores(position, all_cases)
             value, by_prior = self._prior(position)
             return -float(log_p.sum()) - value, -(gradient.sum(axis=0) + by_prior) @ scale
 
-        found = minimize(loss, np.zeros(len(start)), jac=True, method="L-BFGS-B", options={"gtol": tolerance})
-        return np.asarray(start + scale @ found.x)
+        result = minimize(loss, np.zeros(len(start)), jac=True, method="L-BFGS-B", options={"gtol": tolerance})
+        return np.asarray(start + scale @ result.x)
 
     def _prior(self, position: Array) -> tuple[float, Array]:
         """Log prior density and its gradient."""
@@ -348,9 +348,9 @@ class LeaveOneOutBatches:
         n = len(self.data.y)
         if n * self.index.n_cases * N_CHECKED > PAIRS_CHECKED:
             return None
-        everyone, noise = np.arange(n), np.random.default_rng([seed, 33]).standard_normal((N_CHECKED, len(found.mode)))
+        all_cases, noise = np.arange(n), np.random.default_rng([seed, 33]).standard_normal((N_CHECKED, len(found.mode)))
         positions = found.mode + np.einsum("nk,jk->nj", noise, found.factor)
-        exact = [float(self.scores(one, everyone)[0].sum()) + self._prior(one)[0] for one in positions]
+        exact = [float(self.scores(one, all_cases)[0].sum()) + self._prior(one)[0] for one in positions]
         log_ratio = np.array(exact) + 0.5 * (noise**2).sum(axis=1)
         ratio = np.exp(log_ratio - log_ratio.max())
         return float(ratio.sum() ** 2 / (ratio**2).sum() / N_CHECKED)

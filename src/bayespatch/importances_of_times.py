@@ -169,18 +169,18 @@ class LeaveOneOutTimes(LeaveOneOutBatches):
         codes = self.data.y[rows]
         rate = LEAST * float(events[self.data.y].sum(axis=1).mean())
         smooth = np.eye(events.shape[1]) + WHOLE
-        happened = np.einsum("nmc,mg->ngc", share, events @ smooth)
-        awaited = np.einsum("nmc,mg->ngc", share, expected @ smooth)
-        above, below = happened[:, :, -1] + rate, awaited[:, :, -1] + rate
+        observed_votes = np.einsum("nmc,mg->ngc", share, events @ smooth)
+        expected_votes = np.einsum("nmc,mg->ngc", share, expected @ smooth)
+        above, below = observed_votes[:, :, -1] + rate, expected_votes[:, :, -1] + rate
         log_ratio = np.log(above / below)
-        mine, ratio = events[codes], np.exp(slope * log_ratio)
-        log_p = (mine * slope * log_ratio - expected[codes] * ratio).sum(axis=1)
-        log_p += mine.sum(axis=1) * np.log(base[codes // 2])
+        own_events, ratio = events[codes], np.exp(slope * log_ratio)
+        log_p = (own_events * slope * log_ratio - expected[codes] * ratio).sum(axis=1)
+        log_p += own_events.sum(axis=1) * np.log(base[codes // 2])
         # Derivative with respect to the log ratio, and from it with respect to the log weights.
-        by_ratio = slope * (mine - expected[codes] * ratio)
-        everyone = share[:, :, :-1].sum(axis=1)[:, None]
-        of_above = (happened[:, :, :-1] - happened[:, :, -1:] * everyone) / above[:, :, None]
-        of_below = (awaited[:, :, :-1] - awaited[:, :, -1:] * everyone) / below[:, :, None]
+        by_ratio = slope * (own_events - expected[codes] * ratio)
+        all_shares = share[:, :, :-1].sum(axis=1)[:, None]
+        of_above = (observed_votes[:, :, :-1] - observed_votes[:, :, -1:] * all_shares) / above[:, :, None]
+        of_below = (expected_votes[:, :, :-1] - expected_votes[:, :, -1:] * all_shares) / below[:, :, None]
         gradient = self.effects.gradient(position, np.einsum("ng,ngc->nc", by_ratio, of_above - of_below))
         weight = self.weight[rows]
         return weight * log_p, weight[:, None] * np.column_stack([gradient, (by_ratio * log_ratio).sum(axis=1)])

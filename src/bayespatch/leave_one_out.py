@@ -101,12 +101,12 @@ def leave_one_out_votes(
         part = cases_of(hidden, np.arange(first, min(first + size, len(chosen))))
         parts += list(predict_batches(posterior, part, **settings))
         report(min(first + size, len(chosen)))
-    seen = Prediction.joined(parts)
-    for places, own in by_fold(posterior, held_out, chosen) if held_out else ():
-        fold = Prediction.joined(list(predict_batches(own, cases_of(hidden, places), **settings)))
-        seen.votes_by_batch[places] = fold.votes_by_batch
-    by_chain = seen.votes_by_batch.reshape(len(chosen), posterior.n_chains, -1, past.n_classes)
-    return LeaveOneOutVotes(chosen, seen.mean_votes(), seen.familiarity), by_chain
+    predictions = Prediction.joined(parts)
+    for places, fold_posterior in by_fold(posterior, held_out, chosen) if held_out else ():
+        fold = Prediction.joined(list(predict_batches(fold_posterior, cases_of(hidden, places), **settings)))
+        predictions.votes_by_batch[places] = fold.votes_by_batch
+    by_chain = predictions.votes_by_batch.reshape(len(chosen), posterior.n_chains, -1, past.n_classes)
+    return LeaveOneOutVotes(chosen, predictions.mean_votes(), predictions.familiarity), by_chain
 
 
 def by_fold(
@@ -138,8 +138,8 @@ def n_left_out(y: NDArray[np.int64]) -> int:
     4000
     """
     rarest = int(np.unique(y, return_counts=True)[1].min(initial=len(y)))
-    wanted = max(N_LEFT_OUT, N_OF_RAREST * len(y) // max(1, rarest))
-    return min(len(y), wanted, MAX_LEFT_OUT)
+    enough = max(N_LEFT_OUT, N_OF_RAREST * len(y) // max(1, rarest))
+    return min(len(y), enough, MAX_LEFT_OUT)
 
 
 def cases_left_out(past: Data, most: int | None = None) -> tuple[NDArray[np.int64], Data]:

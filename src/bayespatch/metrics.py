@@ -183,17 +183,19 @@ def bootstrap(
     p: Probabilities, y: Codes, rng: np.random.Generator, n_boot: int = 200
 ) -> dict[str, tuple[float, float] | None]:
     """Bootstrap intervals for all of `SCORES`, resampling cases."""
-    drawn = [rng.integers(0, len(y), len(y)) for _ in range(n_boot)]
+    samples = [rng.integers(0, len(y), len(y)) for _ in range(n_boot)]
     # Reimplemented with means over the cases and ranks: scikit-learn's functions give the same scores, but with this
     # many resamples their input checks take a second or more for any number of cases.
     rows = np.arange(len(y))
-    each = {
+    per_case = {
         "accuracy": (p.argmax(axis=1) == y).astype(np.float64),
         "log loss": -np.log(_possible(p, LEAST)[rows, y]),
         "Brier score": 0.5 * ((p - (y[:, None] == np.arange(p.shape[1]))) ** 2).sum(axis=1),
     }
-    values: dict[str, list[float]] = {name: [float(loss[rows].mean()) for rows in drawn] for name, loss in each.items()}
-    areas = (_mean_area(p[rows], y[rows], _area) for rows in drawn)
+    values: dict[str, list[float]] = {
+        name: [float(loss[rows].mean()) for rows in samples] for name, loss in per_case.items()
+    }
+    areas = (_mean_area(p[rows], y[rows], _area) for rows in samples)
     values["AUC"] = [area for area in areas if area is not None]
     tails = (1.0 - CONFIDENCE) / 2.0, (1.0 + CONFIDENCE) / 2.0
     return {
@@ -213,10 +215,10 @@ def _possible(p: Probabilities, least: float) -> Probabilities:
 def _mean_area(
     p: Probabilities, y: Codes, area: Callable[[NDArray[np.bool_], NDArray[np.float64]], float]
 ) -> float | None:
-    there = [m for m in range(p.shape[1]) if 0 < (y == m).sum() < len(y)]
+    classes = [m for m in range(p.shape[1]) if 0 < (y == m).sum() < len(y)]
     if p.shape[1] == 2:
-        there = there[-1:]
-    return float(np.mean([area(y == m, p[:, m]) for m in there])) if there else None
+        classes = classes[-1:]
+    return float(np.mean([area(y == m, p[:, m]) for m in classes])) if classes else None
 
 
 def _area(hit: NDArray[np.bool_], score: NDArray[np.float64]) -> float:

@@ -91,7 +91,7 @@ def choose_parents(
             )
         parents, n_parents = "random", int(parents)
     if not isinstance(parents, str):
-        _refuse_number(n_parents, "given rows")
+        _refuse_number(n_parents, "explicit rows")
         return _split(_given(parents, n_rows, known), n_rows)
     check_choice("parents", parents, WAYS)
     if parents == "all":
@@ -101,8 +101,8 @@ def choose_parents(
                 f"parents='all' needs the class of every case, but {n_rows - len(known)} are not known; "
                 f"pass parents='random' with n_parents"
             )
-        everyone = np.arange(n_rows)
-        return Parents(everyone, everyone)
+        all_rows = np.arange(n_rows)
+        return Parents(all_rows, all_rows)
     n = _how_many(parents, n_parents, n_rows, len(known))
     if parents == "random":
         chosen = rng.choice(known, n, replace=False)
@@ -142,9 +142,9 @@ def choose_shown(
         n = check_count("shown", shown, at_least=1)
         return None if n >= len(parents) else np.sort(rng.choice(parents, n, replace=False))
     rows = _given(shown, n_rows, np.arange(n_rows), "shown", ("all",))
-    silent = np.setdiff1d(rows, parents)
-    if silent.size:
-        raise ValueError(f"shown names row {silent[0]}, which does not vote; pass rows that are among the parents")
+    not_parents = np.setdiff1d(rows, parents)
+    if not_parents.size:
+        raise ValueError(f"shown names row {not_parents[0]}, which does not vote; pass rows that are among the parents")
     return rows
 
 

@@ -106,12 +106,12 @@ def constants(data: Data, base: NDArray[np.float64]) -> Hyperparameters:
     """
     counts = data.weight_by_class()
     n_parents = float(counts.sum())
-    here = np.maximum(counts / n_parents, 0.5 / n_parents)
+    frequencies = np.maximum(counts / n_parents, 0.5 / n_parents)
     return replace(
         BASE,
         alpha=min(0.5, N_NEIGHBORS / n_parents),
         mu0=_allowed(BASE_VOTES * base),
-        mu=_allowed(base / here),
+        mu=_allowed(base / frequencies),
     )
 
 
@@ -169,7 +169,7 @@ def tune(
     >>> tuning.coding
     'as it is'
     """
-    trials, found, odds = [], {}, {}
+    trials, by_coding, odds = [], {}, {}
 
     def tried(data: Data) -> tuple[Hyperparameters, LeaveOneOut, Shape]:
         hyper = constants(data, base) if given is None else given
@@ -181,9 +181,9 @@ def tune(
             _, log_determinant = np.linalg.slogdet(shape.factor)
             evidence = shape.log_density + log_determinant + 0.5 * len(shape.mode) * np.log(2.0 * np.pi)
             trials.append(Trial(name, float(evidence) / len(density.pairs.y)))
-            found[name] = hyper, density, shape
+            by_coding[name] = hyper, density, shape
             odds[name] = float(evidence) + (log_prior or {}).get(name, 0.0)
             report(len(trials))
     best = max(odds, key=lambda name: odds[name])
-    hyper, density, shape = found[best]
+    hyper, density, shape = by_coding[best]
     return Tuning(best, hyper, tuple(trials)), density, shape

@@ -70,9 +70,9 @@ def check_classes(classes: AnyArray) -> AnyArray:
     """Check that the classes of an outcome are booleans, numbers or strings, which can be stored and shown."""
     if classes.dtype.kind in "biuU":
         return classes
-    strange = [value for value in classes.tolist() if not isinstance(value, bool | int | float | str)]
-    if strange or classes.dtype.kind not in "fO":
-        example = strange[0] if strange else classes[0]
+    unsupported = [value for value in classes.tolist() if not isinstance(value, bool | int | float | str)]
+    if unsupported or classes.dtype.kind not in "fO":
+        example = unsupported[0] if unsupported else classes[0]
         raise ValueError(
             f"y holds classes such as {str(example)!r} ({classes.dtype}), which are not booleans, numbers or "
             f"strings; convert them, for instance with y.astype(str)"

@@ -71,7 +71,7 @@ def test_readmission_without_its_table_is_skipped_with_a_message(tmp_path):
     told = []
     page = run(tmp_path, quick=True, only=["readmission"], tell=told.append)
     assert told[0] == "readmission: skipped because it needs the readmission table (pass its path)"
-    assert "Not run: it needs UCI's diabetic_data.csv" in page.read_text()
+    assert "Not run, because it needs diabetic_data.csv from UCI" in page.read_text()
 
 
 def test_an_estimate_is_given_for_the_full_study(tmp_path, monkeypatch):

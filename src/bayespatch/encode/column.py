@@ -260,12 +260,12 @@ class Column:
         if self.is_coded:
             if not (value.is_integer() and 0 <= value < len(self.values)):
                 return None
-            found: Value = self.values[int(value)]
+            raw: Value = self.values[int(value)]
         else:
-            found = value
-        if isinstance(found, float) and self.family == "boolean":
-            return bool(found)
-        return int(found) if isinstance(found, float) and found.is_integer() and abs(found) < 2**53 else found
+            raw = value
+        if isinstance(raw, float) and self.family == "boolean":
+            return bool(raw)
+        return int(raw) if isinstance(raw, float) and raw.is_integer() and abs(raw) < 2**53 else raw
 
     def _own_number(self, number: float) -> str:
         if math.isnan(number):
@@ -321,34 +321,34 @@ def _complaints(column: Column) -> list[str]:
     numbers = (*column.edges, *column.knots, *column.usual, *column.nested, column.window, column.low, column.high)
     if not all(type(number) is float and abs(number) <= LARGEST for number in numbers):
         return ["its edges, knots, window or range are not finite numbers"]
-    broken = []
+    complaints = []
     if column.usual and (len(column.usual) != 2 or column.usual[0] > column.usual[1]):
-        broken.append("its usual range is not a low and a high number")
+        complaints.append("its usual range is not a low and a high number")
     if column.is_coded:
         if not column.values or any(type(value) not in (str, bool, float) for value in column.values):
             return ["it has no values, or some that are not strings, booleans or numbers"]
         if {family_of(value) for value in column.values} != {column.family} or len(set(column.values)) < len(
             column.values
         ):
-            broken.append("its values are not distinct values of one type")
+            complaints.append("its values are not distinct values of one type")
         if not all(abs(value) <= LARGEST for value in column.values if isinstance(value, float)):
-            broken.append("its values are not finite")
+            complaints.append("its values are not finite")
         if {len(part) for part in (column.labels, column.phrases) if part} - {len(column.values)}:
-            broken.append("the number of labels or phrases differs from the number of values")
+            complaints.append("the number of labels or phrases differs from the number of values")
     elif column.family == "text" or column.values or column.labels or column.phrases:
-        broken.append("only categorical and ordinal columns have text, values, labels or phrases")
+        complaints.append("only categorical and ordinal columns have text, values, labels or phrases")
     if column.edges and column.kind != "binned":
-        broken.append("only binned columns have edges")
+        complaints.append("only binned columns have edges")
     if any(low >= high for low, high in pairwise(column.edges)):
-        broken.append("its edges do not increase")
+        complaints.append("its edges do not increase")
     if column.has_window != (column.window > 0) or column.low > column.high:
-        broken.append("windowed and ranked columns, and only these, have a window above 0 and a range")
+        complaints.append("windowed and ranked columns, and only these, have a window above 0 and a range")
     if column.kind == "ranked":
         for window in (column.window, *column.nested):
-            broken += rank_complaints(column.knots, window, column.low, column.high)
+            complaints += rank_complaints(column.knots, window, column.low, column.high)
     elif column.knots or column.nested:
-        broken.append("only ranked columns have knots or nested windows")
-    return broken
+        complaints.append("only ranked columns have knots or nested windows")
+    return complaints
 
 
 def _example(column: PlainColumn) -> str:

@@ -186,32 +186,32 @@ class Partitions:
         """
         most = MOST_ROWS if most is None else most
         arguments = list(zip(self.parts, self.labels, strict=True))
-        how = (self.read, classes, tuple(categorical), max_levels)
-        found = self.each(_summarised, [(*argument, *how) for argument in arguments])
-        filled = [k for k, read in enumerate(found) if read.summary is not None]
-        n_unknown = sum(read.n_unknown for read in found)
+        settings = (self.read, classes, tuple(categorical), max_levels)
+        results = self.each(_summarised, [(*argument, *settings) for argument in arguments])
+        filled = [k for k, read in enumerate(results) if read.summary is not None]
+        n_unknown = sum(read.n_unknown for read in results)
         if not filled:
             raise ValueError(
                 f"none of the {n_unknown} rows has an outcome; nothing can be learned from them"
                 if n_unknown
                 else "the table has no rows (0 samples); pass at least one case"
             )
-        summaries = [summary for read in found if (summary := read.summary) is not None]
+        summaries = [summary for read in results if (summary := read.summary) is not None]
         summary = merged(summaries, [self.labels[k] for k in filled], categorical, max_levels)
         first_rows = np.cumsum([0, *(part.n_rows for part in summaries)])
         counts: dict[Hashable, int] = {}
-        seen: dict[Hashable, int] = {}
+        first_of: dict[Hashable, int] = {}
         for k, begin in zip(filled, first_rows[:-1].tolist(), strict=True):
-            for value, (count, row) in found[k].classes.items():
+            for value, (count, row) in results[k].classes.items():
                 counts[value] = counts.get(value, 0) + count
-                seen.setdefault(value, begin + row)
+                first_of.setdefault(value, begin + row)
         if len(counts) > MOST_CLASSES:
             raise ValueError(too_many_classes())
         places = [(*arguments[k], self.read) for k in filled]
-        numbered = all(found[k].numbered for k in filled)
+        numbered = all(results[k].numbered for k in filled)
         rows = _drawn(summary.n_rows, most, seed)
         X, y = self._taken(rows, places, first_rows, numbered)
-        absent = np.unique([seen[value] for value in set(counts) - set(y.tolist())]).astype(np.int64)
+        absent = np.unique([first_of[value] for value in set(counts) - set(y.tolist())]).astype(np.int64)
         if classes and len(absent):  # the sample lacks rare classes: add the first case of each
             X_rare, y_rare = self._taken(absent, places, first_rows, numbered)
             rows = np.concatenate([rows, absent])
@@ -240,13 +240,13 @@ class Partitions:
     ) -> tuple[DataFrame, Series]:
         """Read rows of the whole table, in order; `first_rows` has the first row of each part, and the end."""
         edges = np.searchsorted(rows, first_rows)
-        asked = [
+        calls = [
             (*place, rows[low:high] - first, first if numbered else None)
             for place, first, low, high in zip(places, first_rows.tolist(), edges, edges[1:], strict=False)
             if high > low
         ]
-        taken = self.each(_rows_of, asked)
-        return _joined([part.X for part in taken]), _joined([part.y for part in taken])
+        read = self.each(_rows_of, calls)
+        return _joined([part.X for part in read]), _joined([part.y for part in read])
 
 
 def is_partitioned(table: object) -> TypeGuard[DaskFrame]:

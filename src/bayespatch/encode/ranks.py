@@ -116,9 +116,9 @@ def rank_complaints(knots: Sequence[float], window: float, low: float, high: flo
     """Errors in the values of a ranked column, which must be finite numbers."""
     if not 1 <= len(knots) <= MOST_KNOTS:
         return [f"a ranked column has between 1 and {MOST_KNOTS} knots"]
-    broken = []
+    complaints = []
     if any(a > b for a, b in pairwise((low, *knots, high))):
-        broken.append("its knots are out of order or outside its range")
+        complaints.append("its knots are out of order or outside its range")
     if not 0 < window < len(knots) or math.modf(window)[0] != 0.5:
-        broken.append("its window is not half an odd integer, or not below its number of knots")
-    return broken
+        complaints.append("its window is not half an odd integer, or not below its number of knots")
+    return complaints

@@ -37,9 +37,9 @@ def read_row(row: object, schema: Schema) -> PlainTable:
         ids = None if row.name is None else (str(row.name),)
         row = dict(zip(map(str, row.index), row.tolist(), strict=True))
     if isinstance(row, Mapping):
-        given = {str(name): value for name, value in row.items()}
-        _check_names(given, names, all_of_them=True)
-        values = [given[name] for name in names]
+        by_name = {str(name): value for name, value in row.items()}
+        _check_names(by_name, names, all_of_them=True)
+        values = [by_name[name] for name in names]
     elif _is_flat(row):
         values = list(row)
         if len(values) != len(names):
@@ -79,14 +79,14 @@ def changed_rows(table: PlainTable, changes: Sequence[Mapping[str, object]], sch
     [[0.0, 1.0], [1.0, 0.0]]
     """
     columns = schema._matched(table)
-    own = [
+    original = [
         column.texts[0] if column.family == "text" else None if column.is_missing[0] else float(column.numbers[0])
         for column in columns
     ]
     place = {name: j for j, name in enumerate(schema.names)}
     rows = []
     for change in changes:
-        row: list[object] = list(own)
+        row: list[object] = list(original)
         for name, value in change.items():
             row[place[name]] = value
         rows.append(row)

@@ -305,9 +305,9 @@ class Schema:
             absent = [name for name in self.names if name not in table.names]
             unknown = [name for name in table.names if name not in self.names]
             if absent or unknown:
-                found = [f"columns {listed(absent)} are missing"] * bool(absent)
-                found += [f"columns {listed(unknown)} are not in the training table"] * bool(unknown)
-                raise ValueError(f"the table does not have the columns of the training table: {'; '.join(found)}")
+                differences = [f"columns {listed(absent)} are missing"] * bool(absent)
+                differences += [f"columns {listed(unknown)} are not in the training table"] * bool(unknown)
+                raise ValueError(f"the table does not have the columns of the training table: {'; '.join(differences)}")
             return [table.columns[table.names.index(name)] for name in self.names]
         if len(table.columns) != len(self.columns):
             raise ValueError(
@@ -473,11 +473,11 @@ def _radius(where: str, radius: object) -> float | Share:
 
 def _by_name(where: str, given: Mapping[object, Wish] | None, names: tuple[str, ...]) -> dict[str, Wish]:
     """A mapping by column, with keys converted to strings; unknown columns are rejected."""
-    found = {str(name): wish for name, wish in (given or {}).items()}
-    unknown = [name for name in found if name not in names]
+    by_column = {str(name): wish for name, wish in (given or {}).items()}
+    unknown = [name for name in by_column if name not in names]
     if unknown:
         raise ValueError(f"{where} names {listed(unknown)}, but the columns are {listed(names)}; correct the name")
-    return found
+    return by_column
 
 
 def _refuse_empty_columns(table: PlainTable, whole: TableSummary | None) -> None:
@@ -492,10 +492,10 @@ def _refuse_empty_columns(table: PlainTable, whole: TableSummary | None) -> None
 
 
 def _refuse_missing(counts: Mapping[str, int]) -> None:
-    found = [f"column {name!r} has {count} missing values (NaN)" for name, count in counts.items() if count]
-    if found:
-        more = f" and {len(found) - 4} more columns have some" if len(found) > 4 else ""
+    complaints = [f"column {name!r} has {count} missing values (NaN)" for name, count in counts.items() if count]
+    if complaints:
+        more = f" and {len(complaints) - 4} more columns have some" if len(complaints) > 4 else ""
         raise ValueError(
-            f"{', '.join(found[:4])}{more}; pass missing='category' to treat missing as a category, "
+            f"{', '.join(complaints[:4])}{more}; pass missing='category' to treat missing as a category, "
             f"missing='ignore' to leave them out of comparisons, or fill them in"
         )

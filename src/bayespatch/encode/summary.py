@@ -146,8 +146,12 @@ def merged(
         absent = [name for name in names if name not in summary.names]
         unknown = [name for name in summary.names if name not in names]
         if absent or unknown:
-            found = [f"has no column {listed(absent)}"] * bool(absent) + [f"has {listed(unknown)}"] * bool(unknown)
-            raise ValueError(f"{label} {' and '.join(found)}, unlike {labels[0]}; give all parts the same columns")
+            differences = [f"has no column {listed(absent)}"] * bool(absent) + [f"has {listed(unknown)}"] * bool(
+                unknown
+            )
+            raise ValueError(
+                f"{label} {' and '.join(differences)}, unlike {labels[0]}; give all parts the same columns"
+            )
     most = max(MOST_NUMBERS, max_levels)
     columns = tuple(
         _merged_column([summary.column(name) for summary in summaries], labels, None if name in categorical else most)

@@ -149,9 +149,9 @@ def _read_frame(table: IntoDataFrame) -> PlainTable:
     _check_size(len(frame), len(names))
     columns = tuple(_read_series(name, frame.get_column(key)) for name, key in zip(names, frame.columns, strict=True))
     kinds = ("labels", "descriptions", "units", "usual", "phrases")
-    found = [attrs.get(key) if isinstance(attrs, dict) else None for key in kinds]
+    mappings = [attrs.get(key) if isinstance(attrs, dict) else None for key in kinds]
     labels, descriptions, units, usual, phrases = (
-        {str(k): v for k, v in d.items()} if isinstance(d, dict) else {} for d in found
+        {str(k): v for k, v in d.items()} if isinstance(d, dict) else {} for d in mappings
     )
     index = nw.maybe_get_index(frame)
     ids = None if index is None else tuple(_id_text(key) for key in index)
@@ -270,27 +270,27 @@ def _number_column(
 def _read_objects(name: str, values: Sequence[object]) -> PlainColumn:
     """A column of Python objects: except for missing values, all are strings, all booleans or all numbers."""
     families = {kind: _family_of(name, kind, values) for kind in dict.fromkeys(map(type, values))}
-    found = set(families.values()) - {"none"}
-    if "number" in found and found != {"number"}:  # the only numbers may be NaN
+    present = set(families.values()) - {"none"}
+    if "number" in present and present != {"number"}:  # the only numbers may be NaN
         numeric = [value for value in values if families[type(value)] == "number" and value == value]
         if not numeric:
-            found -= {"number"}
-    if "text" in found and len(found) > 1:
+            present -= {"number"}
+    if "text" in present and len(present) > 1:
         words = [value for value in values if families[type(value)] == "text"]
-        others = [value for value in values if families[type(value)] in found - {"text"} and value == value]
+        others = [value for value in values if families[type(value)] in present - {"text"} and value == value]
         raise ValueError(
             f"column {name!r} mixes text ({words[0]!r}) and numbers ({others[0]!r}), which cannot be compared; "
             f"convert it to one type, to text for categories or to numbers with NaN where a number is missing"
         )
-    if found == {"text"}:
+    if present == {"text"}:
         texts = [str(value) if families[type(value)] == "text" else None for value in values]
         return PlainColumn(name, "text", np.empty(0), texts)
     try:
-        known = (math.nan if families[type(v)] == "none" else float(cast("SupportsFloat", v)) for v in values)
-        numbers = np.fromiter(known, np.float64, len(values))
+        floats = (math.nan if families[type(v)] == "none" else float(cast("SupportsFloat", v)) for v in values)
+        numbers = np.fromiter(floats, np.float64, len(values))
     except (ArithmeticError, TypeError, ValueError) as error:
         raise ValueError(f"column {name!r} holds a number that a float cannot hold ({error}); replace it") from None
-    if found == {"boolean"}:
+    if present == {"boolean"}:
         return _number_column(name, "boolean", numbers, (False, True))
     return _number_column(name, "number", numbers)
 

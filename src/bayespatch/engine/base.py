@@ -138,16 +138,16 @@ class Engine(ABC, Generic[State]):
         """Reject arrays that `freeze` cannot have created for the chain whose new state is `state`."""
         expected = self.freeze(state)
         if set(arrays) != set(expected):
-            raise ValueError(f"a state has the arrays {', '.join(sorted(expected))}, not {',  '.join(sorted(arrays))}")
+            raise ValueError(f"a state has the arrays {', '.join(sorted(expected))}, not {', '.join(sorted(arrays))}")
         for name, array in expected.items():
-            given = arrays[name]
+            stored = arrays[name]
             free = slice(1, 2) if name in self.GROWING else slice(0, 0)
-            shapes = [np.delete(kind.shape, free).tolist() for kind in (given, array)]
-            if given.dtype != array.dtype or given.ndim != array.ndim or shapes[0] != shapes[1]:
+            shapes = [np.delete(kind.shape, free).tolist() for kind in (stored, array)]
+            if stored.dtype != array.dtype or stored.ndim != array.ndim or shapes[0] != shapes[1]:
                 raise ValueError(
-                    f"{name} is {given.dtype} of shape {given.shape} instead of {array.dtype} of {array.shape}"
+                    f"{name} is {stored.dtype} of shape {stored.shape} instead of {array.dtype} of {array.shape}"
                 )
-            if given.dtype.kind == "f" and not np.all(np.abs(given) <= FARTHEST):  # nor NaN
+            if stored.dtype.kind == "f" and not np.all(np.abs(stored) <= FARTHEST):  # nor NaN
                 raise ValueError(f"{name} has values that are not finite, or larger than {FARTHEST:g}")
         if "n_sweeps" in arrays and not 0 <= int(arrays["n_sweeps"]) < 2**53:
             raise ValueError(f"the number of sweeps of the state is {int(arrays['n_sweeps'])}")

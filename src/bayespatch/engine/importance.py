@@ -205,11 +205,11 @@ def above(values, most):
     count = np.zeros(most + 1, np.int64)
     for v in values:
         count[v] += 1
-    left = 0
+    larger = 0
     for k in range(most, -1, -1):
-        here = count[k]
-        count[k] = left
-        left += here
+        equal = count[k]
+        count[k] = larger
+        larger += equal
     return count
 
 

@@ -94,9 +94,9 @@ def _loaded(group: str, name: str):
 
 def digest_of_engine(name: str) -> str:
     """A digest of an engine's code. It changes whenever the engine's draws might change."""
-    here = Path(__file__).parent
-    home = Path(inspect.getfile(load_engine(name))).parent
-    return digest_of_sources(here) + ("" if home.is_relative_to(here) else digest_of_sources(home))
+    engines = Path(__file__).parent
+    folder = Path(inspect.getfile(load_engine(name))).parent
+    return digest_of_sources(engines) + ("" if folder.is_relative_to(engines) else digest_of_sources(folder))
 
 
 def gpu_is_present() -> bool:

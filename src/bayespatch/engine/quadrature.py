@@ -76,10 +76,10 @@ def make_nodes(c2: NDArray[np.float64], lam: float, capacity: int) -> Nodes:
     done, begin = -1, 0
     while done < capacity:
         n_nodes = HANDFUL * (len(place) + 1)
-        found = [gauss_jacobi(value / lam, n_nodes) for value in kinds]
-        place.append(np.stack([s for s, _ in found], axis=1))
-        weight.append(np.stack([w for _, w in found], axis=1) / kinds)
-        served = max(done, min(reach(value / lam, *pair, capacity) for value, pair in zip(kinds, found, strict=True)))
+        rules = [gauss_jacobi(value / lam, n_nodes) for value in kinds]
+        place.append(np.stack([s for s, _ in rules], axis=1))
+        weight.append(np.stack([w for _, w in rules], axis=1) / kinds)
+        served = max(done, min(reach(value / lam, *pair, capacity) for value, pair in zip(kinds, rules, strict=True)))
         span[:, done + 1 : served + 1] = [[begin], [begin + n_nodes]]
         done, begin = served, begin + n_nodes
     return Nodes(np.concatenate(place)[:, of_feature], np.concatenate(weight)[:, of_feature], span)

@@ -160,12 +160,12 @@ def label_ratio(c, mu, class_votes, y, m, k):
     """H(k): the factor by which a vote of weight k for class m changes the likelihood of label y."""
     if y < 0:
         return 1.0
-    mine = c.one + mu[MU0, y] + mu[MU, y] * class_votes[y]
-    every = c.label_c2
+    agreeing = c.one + mu[MU0, y] + mu[MU, y] * class_votes[y]
+    total = c.label_c2
     for other in range(mu.shape[1]):
-        every += mu[MU, other] * class_votes[other]
+        total += mu[MU, other] * class_votes[other]
     vote = mu[MU, m] * k
-    return (mine + (vote if m == y else 0.0)) * every / (mine * (every + vote))
+    return (agreeing + (vote if m == y else 0.0)) * total / (agreeing * (total + vote))
 
 
 @inlined

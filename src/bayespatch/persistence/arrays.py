@@ -96,8 +96,8 @@ def specs_of(place: Stored, estimator: str) -> dict[str, ArraySpec]:
 
 def in_their_types(arrays: Mapping[str, AnyArray | None], kinds: Mapping[str, ArraySpec]) -> Arrays:
     """The arrays that are not None, converted to the types in which they are stored."""
-    there = {name: array for name, array in arrays.items() if array is not None}
-    return {name: np.ascontiguousarray(array, dtype=kinds[name].dtype) for name, array in there.items()}
+    existing = {name: array for name, array in arrays.items() if array is not None}
+    return {name: np.ascontiguousarray(array, dtype=kinds[name].dtype) for name, array in existing.items()}
 
 
 def packed(arrays: Arrays) -> bytes:
@@ -137,9 +137,9 @@ def as_texts(letters: AnyArray, ends: AnyArray, n: int) -> tuple[str, ...]:
 
 def check_arrays(arrays: Arrays, kinds: Mapping[str, ArraySpec], sizes: Mapping[str, int]) -> None:
     """Raise a ValueError unless exactly the expected arrays are present, with the right type, shape and range."""
-    strange = (set(arrays) ^ set(kinds)) - (OPTIONAL & set(kinds))
-    if strange:
-        raise ValueError(f"the arrays {', '.join(sorted(strange))} are missing or unknown")
+    unmatched = (set(arrays) ^ set(kinds)) - (OPTIONAL & set(kinds))
+    if unmatched:
+        raise ValueError(f"the arrays {', '.join(sorted(unmatched))} are missing or unknown")
     for name, array in arrays.items():
         kind = kinds[name]
         lengths = {**sizes, "s": SALT_BYTES, "Q": sizes["P"] + 2, "e": 1}

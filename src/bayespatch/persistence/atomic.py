@@ -155,8 +155,8 @@ def unfinished(place: str | os.PathLike[str]) -> list[str]:
         names = os.listdir(folder)
     except OSError:
         return []
-    left = [n for n in names if n.startswith(start) and _TEMPORARY_END.fullmatch(n[len(start) :])]
-    return sorted(os.path.join(folder, n) for n in left)
+    matching = [n for n in names if n.startswith(start) and _TEMPORARY_END.fullmatch(n[len(start) :])]
+    return sorted(os.path.join(folder, n) for n in matching)
 
 
 def _drop_unfinished_of(place: str) -> None:

@@ -99,10 +99,12 @@ def check_folder(path: str | os.PathLike[str]) -> Path:
             raise refuse(path, "is a file", "a checkpoint is a folder: pass the name of an existing or new one")
         if not folder.parent.is_dir():
             raise refuse(path, f"there is no folder {folder.parent}", "create it first, or correct the path")
-        strange = [entry.name for entry in folder.iterdir() if not _is_ours(entry.name)] if folder.exists() else []
-    if strange:
+        other_files = [entry.name for entry in folder.iterdir() if not _is_ours(entry.name)] if folder.exists() else []
+    if other_files:
         raise refuse(
-            path, f"contains something other than a checkpoint, such as {strange[0]!r}", "pass the name of a new folder"
+            path,
+            f"contains something other than a checkpoint, such as {other_files[0]!r}",
+            "pass the name of a new folder",
         )
     return folder
 

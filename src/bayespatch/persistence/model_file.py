@@ -228,9 +228,9 @@ def _part(fitted: Fitted, path: str) -> AnyArray | None:
 
 def _manifest_again(estimator: Estimator, left_out: LeftOut) -> JSONObject:
     """The manifest of a model that was loaded without its past cases, with its current parameters."""
-    kept = {name: value for name, value in left_out.manifest.items() if name not in ("format", "parts")}
+    unchanged = {name: value for name, value in left_out.manifest.items() if name not in ("format", "parts")}
     changed = {"package": __version__, "parameters": parameters_to_json(estimator.get_params(deep=False))}
-    return {**kept, **changed}
+    return {**unchanged, **changed}
 
 
 def _manifest(estimator: Estimator, fitted: Fitted, cases: Part | None) -> JSONObject:
@@ -374,13 +374,13 @@ def _elsewhere(folder: str, parts_of: Parts) -> PartitionedIndex:
     files.check()
     windows = [(window, *nested) for window, nested in zip(schema.windows.tolist(), schema.nested, strict=True)]
     try:
-        found = PartitionedIndex.of_parts(files, len(files.digests), windows)
+        index = PartitionedIndex.of_parts(files, len(files.digests), windows)
     except ValueError as error:  # parts that do not match each other
         raise refuse(folder, f"the files of these past cases do not match: {error}") from error
     sizes = len(schema.columns), len(parts_of["class_names"])
-    if (len(found.windows), found.n_classes) != sizes or found.n_cases <= int(parts_of["rows"].max()):
+    if (len(index.windows), index.n_classes) != sizes or index.n_cases <= int(parts_of["rows"].max()):
         raise refuse(folder, "these are the past cases of another model")
-    return found
+    return index
 
 
 def _fitted(path: Path, manifest: JSONObject, parts: Parts) -> Fitted:
@@ -438,9 +438,9 @@ def _cases_of(path: Path, manifest: Mapping[str, object], cases: Path) -> Part:
     """
     candidates = [_cases_in(cases)]
     if digest(candidates[0]) != manifest.get("cases_sha256"):
-        for left in unfinished(cases):
+        for temporary in unfinished(cases):
             with suppress(StorageError):
-                candidates.append(_cases_in(left))
+                candidates.append(_cases_in(temporary))
     for part in candidates:
         if digest(part) == manifest.get("cases_sha256"):
             return part

@@ -62,9 +62,9 @@ class ClosedForm:
     @classmethod
     def of(cls, posterior: Importances, data: Data) -> ClosedForm:
         """The closed form of a fitted model and its past cases, the parents of `data`; created once per posterior."""
-        found = _made.get(posterior)
-        if found is not None and found[0] is data.x_parents and found[1].elsewhere is data.elsewhere:
-            return found[1]
+        cached = _made.get(posterior)
+        if cached is not None and cached[0] is data.x_parents and cached[1].elsewhere is data.elsewhere:
+            return cached[1]
         windows = [(window, *(data.nested[j] if data.nested else ())) for j, window in enumerate(data.windows.tolist())]
         index = CaseIndex.build(
             data.x_parents, data.y_parents, data.n_classes, windows, posterior.compares_missing, data.weights
@@ -78,8 +78,8 @@ class ClosedForm:
         elsewhere = data.elsewhere
         assert elsewhere is None or isinstance(elsewhere, PartitionedIndex)
         n_cases = index.n_cases if elsewhere is None else elsewhere.n_cases
-        wanted = max(LEAST_DRAWS, DRAWN_PAIRS // max(1, n_cases))
-        n_kept = min(posterior.n_draws, max(1, wanted // posterior.n_chains))
+        n_wanted = max(LEAST_DRAWS, DRAWN_PAIRS // max(1, n_cases))
+        n_kept = min(posterior.n_draws, max(1, n_wanted // posterior.n_chains))
         n_kept -= n_kept % min(n_kept, _batches_per_chain(posterior.n_chains))  # batches have equal numbers of draws
         used = np.linspace(0, posterior.n_draws - 1, n_kept).round().astype(np.int64)
         hyper, q = posterior.model.hyper, posterior.q[:, used]
@@ -184,10 +184,10 @@ class ClosedForm:
         engine: str,
     ) -> LargestShares:
         assert self.elsewhere is not None
-        found = self.elsewhere.vote_shares(
+        largest = self.elsewhere.vote_shares(
             x, self._weights, sums, heard, k, left_out=left_out, n_threads=n_threads, engine=engine
         )
-        return LargestShares(found.rows, (1.0 - LEAST) * found.shares, (1.0 - LEAST) ** 2 * found.squares)
+        return LargestShares(largest.rows, (1.0 - LEAST) * largest.shares, (1.0 - LEAST) ** 2 * largest.squares)
 
     def _by_class(self, y: NDArray[np.int64]) -> NDArray[np.float64]:
         """Factor for past cases of each class, (n, M): the likelihood of a known class given this neighbor."""

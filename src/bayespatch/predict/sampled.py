@@ -136,11 +136,11 @@ def predict_batches(
     for first in range(0, len(data.x), size):
         rows = slice(first, first + size)
         batch = data._replace(x=data.x[rows], y=data.y[rows], own_parent=data.own_parent[rows])
-        apart = None if excluded is None else excluded[rows]
+        excluded_here = None if excluded is None else excluded[rows]
         votes: _Votes
         if by_place:
-            votes = _VotesByPlace(posterior, batch, detail, apart, rounds, n_threads)
-        elif apart is None:
+            votes = _VotesByPlace(posterior, batch, detail, excluded_here, rounds, n_threads)
+        elif excluded_here is None:
             votes = _VotesBySweep(posterior, batch, detail, rounds, n_threads, name)
         else:
             raise ValueError("parents can be excluded only in Model I with few neighbors and engine='cpu'")
@@ -151,12 +151,12 @@ def predict_batches(
             done = upto
             if done >= min(MIN_ROUNDS, rounds.n_rounds):
                 todo = todo[reading.scaled_error(votes.by_batch(todo)) > error]
-        found = votes.prediction()
+        prediction = votes.prediction()
         blank = np.isnan(batch.x).all(axis=1) & (batch.y == HIDDEN) & (batch.own_parent < 0)
-        if posterior.model.kind == "I" and apart is None and blank.any():
+        if posterior.model.kind == "I" and excluded_here is None and blank.any():
             # The votes on a case without known values are exact, so that noise does not move it off the base rates.
-            found.votes_by_batch[blank] = blank_votes(posterior, data)
-        yield found
+            prediction.votes_by_batch[blank] = blank_votes(posterior, data)
+        yield prediction
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,23 +187,23 @@ def _predict_on_workers(
     """`predict_batches`, in parts of `CASES_PER_PART` on the workers of a Dask cluster."""
     from bayespatch.workers import over_workers
 
-    drawn = _Drawn(*(getattr(posterior, name) for name in _Drawn.__dataclass_fields__))
-    nobody = data._replace(x=data.x[:0], y=data.y[:0], own_parent=data.own_parent[:0])
+    draws = _Drawn(*(getattr(posterior, name) for name in _Drawn.__dataclass_fields__))
+    no_cases = data._replace(x=data.x[:0], y=data.y[:0], own_parent=data.own_parent[:0])
 
     def parts() -> Iterator[_Part]:
         for first in range(0, len(data.x), CASES_PER_PART):
             rows = slice(first, first + CASES_PER_PART)
             yield data.x[rows], data.y[rows], data.own_parent[rows], None if excluded is None else excluded[rows]
 
-    yield from over_workers(_predict_part, (drawn, nobody, settings), parts(), scheduler)
+    yield from over_workers(_predict_part, (draws, no_cases, settings), parts(), scheduler)
 
 
 def _predict_part(shared: tuple[_Drawn, Data, Parameters], part: _Part, n_threads: int) -> Prediction:
     """Predict some cases on a worker."""
-    drawn, nobody, settings = shared
+    draws, no_cases, settings = shared
     x, y, own_parent, excluded = part
-    data = nobody._replace(x=x, y=y, own_parent=own_parent)
-    return predict_cases(drawn, data, excluded=excluded, n_threads=n_threads, **settings)
+    data = no_cases._replace(x=x, y=y, own_parent=own_parent)
+    return predict_cases(draws, data, excluded=excluded, n_threads=n_threads, **settings)
 
 
 def predict_cases(posterior: Importances, data: Data, **settings: Any) -> Prediction:
@@ -337,9 +337,9 @@ class _VotesByPlace(_Counted):
         """The parents ordered by class, and the draws in the kernels' layout; cached for as long as the posterior."""
         from bayespatch.engine.cpu import voting  # loads Numba
 
-        found = _prepared.get(posterior) if hasattr(posterior, "__weakref__") else None
-        if found is not None:
-            return found
+        cached = _prepared.get(posterior) if hasattr(posterior, "__weakref__") else None
+        if cached is not None:
+            return cached
         order = np.argsort(data.y_parents, kind="stable")
         x = np.ascontiguousarray(data.x_parents[order].T)
         hyper = posterior.model.hyper
@@ -418,8 +418,8 @@ class _VotesByPlace(_Counted):
                 mean, mean, share.mean(axis=1), share, features, explained.astype(np.float32)
             )
         familiarity = self.familiarity.sum(axis=1) / (n_chains * each)
-        everyone = np.arange(len(each))
-        return Prediction(self.by_batch(everyone), familiarity, (n_chains * n_draws).astype(np.int64), statistics)
+        all_cases = np.arange(len(each))
+        return Prediction(self.by_batch(all_cases), familiarity, (n_chains * n_draws).astype(np.int64), statistics)
 
 
 class _VotesBySweep(_Counted):
@@ -539,8 +539,8 @@ class _VotesBySweep(_Counted):
                 part /= draws.reshape(-1, *[1] * (part.ndim - 1)).astype(np.float32)
             self.statistics = self.statistics._replace(share=self.statistics.share_by_chain.mean(axis=1))
         familiarity = self.familiarity.sum(axis=1) / (n_chains * each)
-        everyone = np.arange(len(each))
-        return Prediction(self.by_batch(everyone), familiarity, (n_chains * n_draws).astype(np.int64), self.statistics)
+        all_cases = np.arange(len(each))
+        return Prediction(self.by_batch(all_cases), familiarity, (n_chains * n_draws).astype(np.int64), self.statistics)
 
 
 def _prediction_key(posterior: Importances) -> np.uint64:

@@ -214,14 +214,14 @@ class SubsetVoter:
         by_feature[self.feature, np.arange(len(self.feature))] = 1.0
         step = max(1, AT_ONCE // per_draw)
         for k in range(n_batches):
-            who, own = voters[k % len(voters)], draws[k::n_batches]
-            for first in range(0, len(own), step):
-                weights = self.log_weights[own[first : first + step]]
-                found = sums((by_feature * weights[:, None]) @ who.holds, who) * self.heard[:, None, None]
-                total = found[0].sum(axis=0)
-                found /= np.where(total > 0.0, total, 1.0)
-                found[0, :, total <= 0.0] = 1.0 / n_classes
-                means[:, k] += found.sum(axis=2).swapaxes(1, 2)
+            sample, of_batch = voters[k % len(voters)], draws[k::n_batches]
+            for first in range(0, len(of_batch), step):
+                weights = self.log_weights[of_batch[first : first + step]]
+                votes = sums((by_feature * weights[:, None]) @ sample.holds, sample) * self.heard[:, None, None]
+                total = votes[0].sum(axis=0)
+                votes /= np.where(total > 0.0, total, 1.0)
+                votes[0, :, total <= 0.0] = 1.0 / n_classes
+                means[:, k] += votes.sum(axis=2).swapaxes(1, 2)
         cast = (1.0 - LEAST) / (n_draws // n_batches) * means
         omitted = 1.0 if len(voters) > 1 else 1.0 - n_draws / self.n_draws
         return SubsetVotes(cast[0], None if self.outcomes is None else cast[1], omitted)
@@ -268,7 +268,7 @@ _Sums = Callable[[Array, _Voters], AnyArray]
 
 def _products(factors: AnyArray) -> AnyArray:
     """Products, (D, 2^n, U), of every subset of factors (D, n, U); the first factor is the highest bit."""
-    found = np.ones((len(factors), 1, factors.shape[2]), factors.dtype)
+    products = np.ones((len(factors), 1, factors.shape[2]), factors.dtype)
     for k in range(factors.shape[1])[::-1]:
-        found = np.concatenate([found, found * factors[:, k : k + 1]], axis=1)
-    return found
+        products = np.concatenate([products, products * factors[:, k : k + 1]], axis=1)
+    return products

@@ -171,9 +171,9 @@ class CaseIndex:
     @property
     def compares_missing(self) -> NDArray[np.bool_]:
         """Whether each column has a comparison for missing values, (P,)."""
-        found = np.zeros(len(self.levels), dtype=np.bool_)
-        found[self.columns[np.isnan(self.reach)]] = True
-        return found
+        compares = np.zeros(len(self.levels), dtype=np.bool_)
+        compares[self.columns[np.isnan(self.reach)]] = True
+        return compares
 
     @property
     def n_classes(self) -> int:
@@ -200,10 +200,10 @@ class CaseIndex:
         >>> CaseIndex.build(x, np.array([1, 0]), 2, [(0.0,), (0.0,)]).values(np.array([1, 0])).tolist()
         [[0.0, 1.0], [2.0, nan]]
         """
-        found = np.empty((len(positions), len(self.levels)))
+        coded = np.empty((len(positions), len(self.levels)))
         for j, values in enumerate(self.levels):
-            found[:, j] = np.append(np.nan, values)[self.codes[j, positions]]
-        return found
+            coded[:, j] = np.append(np.nan, values)[self.codes[j, positions]]
+        return coded
 
     def ranges(self, x: NDArray[np.float64]) -> Ranges:
         """The codes that agree with each of n cases in each comparison; x has shape (n, P).
@@ -218,9 +218,9 @@ class CaseIndex:
                 first, last = np.zeros(len(x), np.int64), np.zeros(len(x), np.int64)
             else:
                 first, last = _agreeing(self.levels[j], x[:, j], float(reach))
-            nobody = np.isnan(x[:, j]) | (first > last)
-            low[:, k] = np.where(nobody, 1, first)
-            high[:, k] = np.where(nobody, 0, last)
+            no_match = np.isnan(x[:, j]) | (first > last)
+            low[:, k] = np.where(no_match, 1, first)
+            high[:, k] = np.where(no_match, 0, last)
         return Ranges(low, high)
 
 

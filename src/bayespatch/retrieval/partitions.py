@@ -151,9 +151,9 @@ class PartsInFiles:
 
     def delete_others(self) -> None:
         """Delete all files in the folder except these parts."""
-        known = {digest + ENDING for digest in self.digests}
+        names = {digest + ENDING for digest in self.digests}
         for name in os.listdir(self.folder):
-            if name.endswith(ENDING) and name not in known:
+            if name.endswith(ENDING) and name not in names:
                 os.unlink(os.path.join(self.folder, name))
 
     def close(self) -> None:
@@ -265,26 +265,28 @@ class PartitionedIndex:
         in_files : bool
             Without a scheduler: store the parts in temporary files, which are deleted with the index.
         """
-        how = read, n_classes, [tuple(each) for each in windows], has_missing
-        whole = [(*how, *given) for given in arguments]
-        if not whole:
+        settings = read, n_classes, [tuple(each) for each in windows], has_missing
+        calls = [(*settings, *argument) for argument in arguments]
+        if not calls:
             raise ValueError("the table has no parts; pass at least one")
         parts: Parts
         if scheduler is not None:
             from bayespatch.workers import HeldParts
 
-            parts = HeldParts(_indexed, whole, scheduler)
+            parts = HeldParts(_indexed, calls, scheduler)
         elif in_files:
             folder = tempfile.mkdtemp(prefix="bayespatch-")
             try:
-                ask = [(folder, *one) for one in whole]
-                parts = PartsInFiles(folder, list(each(_filed, ask) if each else starmap(_filed, ask)), True)
+                file_calls = [(folder, *one) for one in calls]
+                parts = PartsInFiles(
+                    folder, list(each(_filed, file_calls) if each else starmap(_filed, file_calls)), True
+                )
             except BaseException:
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
         else:
-            parts = PartsHere(each(_indexed, whole) if each is not None else starmap(_indexed, whole))
-        return cls.of_parts(parts, len(whole), windows)
+            parts = PartsHere(each(_indexed, calls) if each is not None else starmap(_indexed, calls))
+        return cls.of_parts(parts, len(calls), windows)
 
     @classmethod
     def of_parts(cls, parts: Parts, n_parts: int, windows: Sequence[Sequence[float]]) -> PartitionedIndex:
@@ -399,14 +401,14 @@ class PartitionedIndex:
     def cases(self, rows: NDArray[np.int64]) -> PastCases:
         """The past cases in k rows of the whole table."""
         part_of = np.searchsorted(self.first_row, rows, side="right") - 1
-        asked = [rows[part_of == k] - first for k, first in enumerate(self.first_row[:-1].tolist())]
-        found: list[PastCases] = list(self.parts.each(_cases, None, asked))
+        rows_by_part = [rows[part_of == k] - first for k, first in enumerate(self.first_row[:-1].tolist())]
+        results: list[PastCases] = list(self.parts.each(_cases, None, rows_by_part))
         places = np.empty(len(rows), np.int64)
         places[np.argsort(part_of, kind="stable")] = np.arange(len(rows))
-        x, y, values = (np.concatenate([part[k] for part in found])[places] for k in range(3))
-        if all(part.ids is None for part in found):
+        x, y, values = (np.concatenate([part[k] for part in results])[places] for k in range(3))
+        if all(part.ids is None for part in results):
             return PastCases(x, y, values, None)
-        ids = [name for part in found for name in part.ids or ()]
+        ids = [name for part in results for name in part.ids or ()]
         return PastCases(x, y, values, [ids[place] for place in places.tolist()])
 
     def rows_with(self, values: Array) -> list[NDArray[np.int64]]:

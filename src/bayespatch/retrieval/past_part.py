@@ -71,11 +71,11 @@ class Names(NamedTuple):
         >>> Names.of(["ab", "c", "b"]).places_of("b")
         array([2])
         """
-        wanted = np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
+        letters_of_text = np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
         starts = np.append(0, self.ends)[:-1]
-        places = np.flatnonzero(self.ends - starts == len(wanted))
-        letters = self.letters[starts[places, None] + np.arange(len(wanted))]
-        return places[(letters == wanted).all(axis=1)]
+        places = np.flatnonzero(self.ends - starts == len(letters_of_text))
+        letters = self.letters[starts[places, None] + np.arange(len(letters_of_text))]
+        return places[(letters == letters_of_text).all(axis=1)]
 
     def at(self, places: NDArray[np.int64]) -> list[str]:
         """The names at some positions."""

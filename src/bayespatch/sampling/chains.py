@@ -123,8 +123,8 @@ class Run:
 
     def _sound(self) -> bool:
         """Whether every chain has a state, none stopped within a sweep, and all have the same number of draws."""
-        broken = any(future.done() and future.exception() is not None for future in self.futures)
-        return not broken and all(state is not None for state in self.states) and len(set(self.n_kept)) == 1
+        failed = any(future.done() and future.exception() is not None for future in self.futures)
+        return not failed and all(state is not None for state in self.states) and len(set(self.n_kept)) == 1
 
     def give_up(self) -> None:
         """Stop every chain after its current sweep."""
@@ -224,18 +224,18 @@ class Run:
     def _keep(self, chain: int) -> None:
         """Store the current state of a chain as its next draw."""
         engine, state = self.engines[chain], self.states[chain]
-        seen = engine.observe(state)
+        observation = engine.observe(state)
         slot = chain, self.n_kept[chain]
-        self.q[slot] = seen.q
-        self.q_tilde[slot] = seen.q_tilde
-        self.n_neighbors[slot] = seen.n_neighbors
-        self.log_joint[slot] = seen.log_joint
+        self.q[slot] = observation.q
+        self.q_tilde[slot] = observation.q_tilde
+        self.n_neighbors[slot] = observation.n_neighbors
+        self.log_joint[slot] = observation.log_joint
         if self.votes is not None:
-            self.votes[slot] = seen.votes
+            self.votes[slot] = observation.votes
         with self._lock:
             if self.n_kept[chain] < self.goal:
                 engine.add_neighbors(state, self.z_sum, self.w_sum)
-                self.votes_sum[chain] += seen.votes
+                self.votes_sum[chain] += observation.votes
                 self.n_kept[chain] += 1
 
 

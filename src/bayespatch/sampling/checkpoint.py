@@ -200,8 +200,10 @@ class Checkpoint:
             _fill(target, name, arrays[name])
         for chain, engine in enumerate(run.engines):
             start = f"chain {chain} "
-            mine = {name.removeprefix(start): array.copy() for name, array in arrays.items() if name.startswith(start)}
-            run.states[chain] = engine.thaw(mine, settings.seed, chain)
+            frozen = {
+                name.removeprefix(start): array.copy() for name, array in arrays.items() if name.startswith(start)
+            }
+            run.states[chain] = engine.thaw(frozen, settings.seed, chain)
         run.n_swept[:] = map(int, manifest["swept"])
         run.n_kept[:] = [int(n_kept)] * settings.chains
         run.seconds = {phase: float(manifest["seconds"][phase]) for phase in run.seconds}

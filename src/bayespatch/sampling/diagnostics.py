@@ -120,8 +120,8 @@ class Diagnostics:
         >>> diagnose(["q[0]", "slope"], draws).with_features(["age"]).names
         ('importance of age', 'slope')
         """
-        known = {f"q[{j}]": f"importance of {name}" for j, name in enumerate(names)}
-        return replace(self, names=tuple(known.get(name, name) for name in self.names))
+        labels = {f"q[{j}]": f"importance of {name}" for j, name in enumerate(names)}
+        return replace(self, names=tuple(labels.get(name, name) for name in self.names))
 
     def worst(self, n: int = 3) -> Diagnostics:
         """The `n` quantities that mix worst, worst first, without constant quantities."""
@@ -176,16 +176,16 @@ class Diagnostics:
         named = [f"{name} ({rhat}ESS {ess:.0f})" for name, rhat, ess in zip(rows.names, rhats, rows.ess, strict=True)]
         more = f" and {n_poor - len(named)} more" if n_poor > len(named) else ""
         lowest = np.nanmin(self.ess[self.poor]) if np.isfinite(self.ess[self.poor]).any() else 1.0
-        wanted = math.ceil(self.n_draws * max(self.min_ess / lowest, 2.0))
+        needed = math.ceil(self.n_draws * max(self.min_ess / lowest, 2.0))
         if few:
             return (
                 f"too few draws: the chains agree, but the effective sample size (ESS) is low: "
                 f"{', '.join(named)}{more}; the target is at least {self.min_ess} ({MIN_ESS_PER_CHAIN} per chain). "
-                f"Pass more draws (roughly {wanted} or more); diagnostics_ lists every quantity"
+                f"Pass more draws (roughly {needed} or more); diagnostics_ lists every quantity"
             )
         return (
             f"the chains have not mixed: {', '.join(named)}{more}; the targets are R-hat of at most {MAX_RHAT} and ESS "
-            f"of at least {self.min_ess} ({MIN_ESS_PER_CHAIN} per chain). Pass more draws (roughly {wanted} or more), "
+            f"of at least {self.min_ess} ({MIN_ESS_PER_CHAIN} per chain). Pass more draws (roughly {needed} or more), "
             f"a larger thin if memory is short, or more warmup; diagnostics_ lists every quantity"
         )
 

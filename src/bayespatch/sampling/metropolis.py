@@ -58,12 +58,12 @@ def find_shape(log_density: LogDensity, start: Array) -> Shape:
     >>> np.sqrt(np.diag(shape.factor @ shape.factor.T)).round(2)
     array([1., 2.])
     """
-    found = minimize(lambda x: tuple(-part for part in log_density(x)), start, jac=True, method="L-BFGS-B")
-    mode = found.x
+    result = minimize(lambda x: tuple(-part for part in log_density(x)), start, jac=True, method="L-BFGS-B")
+    mode = result.x
     steps = _DIFFERENCE * np.eye(len(start))
     rows = [(log_density(mode - step)[1] - log_density(mode + step)[1]) / (2.0 * _DIFFERENCE) for step in steps]
     curvature, directions = np.linalg.eigh(0.5 * (np.array(rows) + np.array(rows).T))
-    return Shape(mode, -float(found.fun), directions / np.sqrt(np.maximum(curvature, _LEAST_CURVATURE)))
+    return Shape(mode, -float(result.fun), directions / np.sqrt(np.maximum(curvature, _LEAST_CURVATURE)))
 
 
 class Chain:

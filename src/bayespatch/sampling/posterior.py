@@ -235,10 +235,10 @@ class Posterior:
     @cached_property
     def _diagnostics(self) -> Diagnostics:
         if self.steps is not None:
-            found = diagnose_steps(self.steps)
+            table = diagnose_steps(self.steps)
             if self.efficiency is None or np.isnan(self.efficiency[0]):
-                return found
-            return replace(found, efficiency=float(self.efficiency[0]))
+                return table
+            return replace(table, efficiency=float(self.efficiency[0]))
         names = [f"q[{j}]" for j in range(self.q.shape[2])] + ["log_joint", "mean_neighbors"]
         mean_neighbors = self.n_neighbors.mean(axis=2)
         watched = np.concatenate([self.q, self.log_joint[:, :, None], mean_neighbors[:, :, None]], axis=2)
@@ -271,10 +271,10 @@ class Posterior:
         >>> posterior.last_draws(np.array([3, 5, 8]), np.array([5, 9])).q_tilde.shape  # 5 is in both, 9 is new
         (4, 1, 2, 1)
         """
-        _, here, there = np.intersect1d(parents, others, return_indices=True)
+        _, old_places, new_places = np.intersect1d(parents, others, return_indices=True)
         q = self.q[:, -1:]
         q_tilde = np.repeat(q[:, :, None, :], len(others), axis=2).astype(np.float32)
-        q_tilde[:, :, there] = self.q_tilde[:, -1:, here]
+        q_tilde[:, :, new_places] = self.q_tilde[:, -1:, old_places]
         return replace(self, q=q, q_tilde=q_tilde)
 
     def to_arviz(self, features: Sequence[str] | None = None) -> Any:

@@ -208,7 +208,7 @@ def run_chains(
     """
     keep_w, keep_votes = check_flag("keep_w", keep_w), check_flag("keep_votes", keep_votes)
     threads = cpu_count() if n_threads is None else check_count("n_threads", n_threads, at_least=1)
-    every = check_seconds("checkpoint_every", checkpoint_every)
+    seconds = check_seconds("checkpoint_every", checkpoint_every)
     begin = _checked_beginning(begin, data)
     meter = progress_meter(progress)  # before sampling, so that a missing package is reported immediately
 
@@ -223,7 +223,7 @@ def run_chains(
         keeper = None
         if checkpoint is not None:
             run_of = describe(data, model, settings, keep_w, keep_votes, begin, predictive)
-            keeper = stack.enter_context(opened(checkpoint, run_of, every))
+            keeper = stack.enter_context(opened(checkpoint, run_of, seconds))
         engines = engine_class.for_chains(settings.chains, data, model, threads // n_at_once)
         run = Run(engines, settings, keep_w=keep_w, keep_votes=keep_votes, begin=begin, predictive=predictive)
         if keeper is not None:
@@ -239,9 +239,9 @@ def run_chains(
             UserWarning,
             stacklevel=3,
         )
-    trouble = posterior.diagnostics().with_features(feature_names).warning()
-    if trouble is not None:
-        warnings.warn(trouble, MixingWarning, stacklevel=3)
+    warning = posterior.diagnostics().with_features(feature_names).warning()
+    if warning is not None:
+        warnings.warn(warning, MixingWarning, stacklevel=3)
     return posterior
 
 

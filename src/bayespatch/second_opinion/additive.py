@@ -177,12 +177,12 @@ class AdditiveScore:
                 return both
             return both._replace(moved=tried.without_each(scores) - logits(x, both.intercept, both.coef))
 
-        sure = cls._of_average(table, averaged(tried.evidence), 1.0, tried.evidence)
+        by_evidence = cls._of_average(table, averaged(tried.evidence), 1.0, tried.evidence)
         if not fits and _possible_gain(tried) < PRICE:
-            return sure  # with this many rows, fits are slow and moderation hardly matters
-        bold = cls._of_average(table, averaged(tried.loo), 1.0, tried.evidence)
-        bold = bold.with_moderation(*_chosen_moderation(bold, y, weights))
-        return cls._blended(table, sure, bold, PRICE)
+            return by_evidence  # with this many rows, fits are slow and moderation hardly matters
+        by_score = cls._of_average(table, averaged(tried.loo), 1.0, tried.evidence)
+        by_score = by_score.with_moderation(*_chosen_moderation(by_score, y, weights))
+        return cls._blended(table, by_evidence, by_score, PRICE)
 
     @classmethod
     def _blended(cls, table: _Table, first: _Candidate, second: _Candidate, price: float) -> _Candidate:
@@ -259,8 +259,8 @@ class AdditiveScore:
 
     def predict_proba(self, values: Array) -> Array:
         """Probabilities of rows of `EncodedTable.values`, (n, M)."""
-        found = [self._probabilities(self._stated(self.design.matrix(part))[0]) for part in self._batches(values)]
-        return np.concatenate(found)
+        parts = [self._probabilities(self._stated(self.design.matrix(part))[0]) for part in self._batches(values)]
+        return np.concatenate(parts)
 
     def predict_known(self, values: Array, known: NDArray[np.bool_]) -> Array:
         """Probabilities, (k, M), of one row, (1, P), given only some features, for k sets of features, (k, P)."""
@@ -276,13 +276,13 @@ class AdditiveScore:
             blocks = self.covariance.reshape(n_sums, size, n_sums, size)
             covariance = np.einsum("ai,kilj,bj->kalb", own, blocks, own, optimize=True)
             covariance = covariance.reshape(n_sums * len(own), n_sums * len(own))
-        found = []
+        parts = []
         for rows in row_batches(len(known), len(self.intercept)):
             presence = terms.presence * known[rows]
             leverage = leverages(with_intercept(presence), covariance)
             eta = self._base_logits() + presence @ each
-            found.append(self._probabilities(self._moderated(eta, leverage)))
-        return np.concatenate(found)
+            parts.append(self._probabilities(self._moderated(eta, leverage)))
+        return np.concatenate(parts)
 
     def contributions(self, values: Array) -> Array:
         """Contribution of each feature to the log odds, relative to the log odds of the base rate, (n, P, K).
@@ -374,26 +374,26 @@ class AdditiveScore:
                 f"the stored additive score has moderation {moderation!r}, which is not between 0 and 1; "
                 f"save the model again"
             )
-        found = cls(
+        score = cls(
             design=Design.from_dict(plain["design"]),
             moderation=float(moderation),
             **{name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()},
         )
-        n_terms, n_sums, n_classes = len(found.design.feature), *found.intercept.shape, *found.base.shape
+        n_terms, n_sums, n_classes = len(score.design.feature), *score.intercept.shape, *score.base.shape
         joint = (n_sums * (n_terms + 1),) * 2
         shapes = {
             "coef": (n_terms, n_sums),
-            "shares": (len(found.design.terms),),
-            "loo": (len(found.loo), n_classes),
-            "covariance": joint if found.covariance.ndim == 2 else (n_sums, n_terms + 1, n_terms + 1),
+            "shares": (len(score.design.terms),),
+            "loo": (len(score.loo), n_classes),
+            "covariance": joint if score.covariance.ndim == 2 else (n_sums, n_terms + 1, n_terms + 1),
         }
         for name, shape in shapes.items():
-            array = getattr(found, name)
+            array = getattr(score, name)
             if array.shape != shape or not np.isfinite(array).all():
                 raise ValueError(f"{name} of the stored additive score has shape {array.shape}, but should be {shape}")
-        if n_sums != (n_classes if n_classes > 2 else 1) or not np.isfinite(found.intercept).all():
+        if n_sums != (n_classes if n_classes > 2 else 1) or not np.isfinite(score.intercept).all():
             raise ValueError(f"the stored additive score has {n_sums} sums for {n_classes} classes")
-        return found
+        return score
 
     # Parts
 
@@ -420,8 +420,8 @@ class AdditiveScore:
     def _logits_of(self, terms: Terms) -> Array:
         """The sums of the regression, before moderation, (n, K)."""
         gap = self.intercept - self._base_logits()
-        there = (terms.presence @ self.shares)[:, None]
-        return (terms.x * terms.presence[:, self.design.feature]) @ self.coef + self._base_logits() + there * gap
+        known_share = (terms.presence @ self.shares)[:, None]
+        return (terms.x * terms.presence[:, self.design.feature]) @ self.coef + self._base_logits() + known_share * gap
 
     def _leverage_of(self, terms: Terms) -> Array:
         """Posterior covariances of the sums, (n, K, K)."""
@@ -486,11 +486,11 @@ class AdditiveScore:
         nodes, weights = (_NODES[0] + 1.0) / 2.0, _NODES[1] / 2.0
         p = softmax(start + nodes[:, None] * total[:, None, :], axis=2)
         weighted = weights[:, None] * p
-        found = moves * weighted.sum(axis=1)[:, None, :] - moves @ (weighted.transpose(0, 2, 1) @ p)
+        points = moves * weighted.sum(axis=1)[:, None, :] - moves @ (weighted.transpose(0, 2, 1) @ p)
         # The remainder of the quadrature, far below a point, is added to the points.
-        rest = softmax(start + total, axis=1) - self.base - found.sum(axis=1)
-        size = np.abs(found)
-        return 100.0 * (found + rest[:, None, :] * size / np.maximum(size.sum(axis=1, keepdims=True), 1e-300))
+        rest = softmax(start + total, axis=1) - self.base - points.sum(axis=1)
+        size = np.abs(points)
+        return 100.0 * (points + rest[:, None, :] * size / np.maximum(size.sum(axis=1, keepdims=True), 1e-300))
 
 
 @dataclass(frozen=True, eq=False)
@@ -568,12 +568,12 @@ def _rows_by_content(values: Array, y: NDArray[np.int64], most: int) -> NDArray[
     """About `most` rows: from each class, rows that are evenly spaced when sorted by content."""
     if len(y) <= most:
         return np.arange(len(y))
-    found = []
-    for own in (np.flatnonzero(y == m) for m in np.unique(y)):
-        order = own[np.lexsort(values[own].T)]
-        wanted = max(1, round(most * len(own) / len(y)))
-        found.append(order[np.linspace(0, len(own) - 1, wanted).round().astype(np.int64)])
-    return np.concatenate(found)
+    chosen = []
+    for rows in (np.flatnonzero(y == m) for m in np.unique(y)):
+        order = rows[np.lexsort(values[rows].T)]
+        n_rows = max(1, round(most * len(rows) / len(y)))
+        chosen.append(order[np.linspace(0, len(rows) - 1, n_rows).round().astype(np.int64)])
+    return np.concatenate(chosen)
 
 
 def _shares(x: Array, coef: Array, design: Design) -> Array:

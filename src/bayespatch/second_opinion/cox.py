@@ -154,16 +154,16 @@ class CoxScore:
         choices = tuple(CoxChoice(*one) for one in plain["choices"])
         if not all(tuple(map(type, one)) == (float, bool, float) and one.strength > 0.0 for one in choices):
             raise ValueError("the stored Cox model has unknown priors; save the model again")
-        found = cls(design=Design.from_dict(plain["design"]), choices=choices, **arrays)
-        n_terms, n_times = len(found.design.feature), len(found.times)
+        cox = cls(design=Design.from_dict(plain["design"]), choices=choices, **arrays)
+        n_terms, n_times = len(cox.design.feature), len(cox.times)
         shapes = {"coef": (n_terms,), "covariance": (n_terms, n_terms), "hazard": (n_times,), "error": (n_times,)}
-        if found.loo.ndim != 2 or not n_times or any(getattr(found, name).shape != s for name, s in shapes.items()):
+        if cox.loo.ndim != 2 or not n_times or any(getattr(cox, name).shape != s for name, s in shapes.items()):
             raise ValueError("the arrays of the stored Cox model are inconsistent; save the model again")
-        if np.any(np.diff(found.times) <= 0) or np.any(np.diff(found.hazard, prepend=0.0) < 0) or found.loo.min() < 0:
+        if np.any(np.diff(cox.times) <= 0) or np.any(np.diff(cox.hazard, prepend=0.0) < 0) or cox.loo.min() < 0:
             raise ValueError("the baseline of the stored Cox model does not increase; save the model again")
-        if np.abs(found.coef).max(initial=0.0) > _FARTHEST:
+        if np.abs(cox.coef).max(initial=0.0) > _FARTHEST:
             raise ValueError("the stored Cox model has invalid hazard ratios; save the model again")
-        return found
+        return cox
 
 
 def check_installed() -> None:
@@ -176,12 +176,12 @@ def check_installed() -> None:
 
 def _bends(design: Design) -> NDArray[np.bool_]:
     """Terms that deviate from a straight line, (D,): curvature, and the levels of ordinal columns."""
-    found = []
+    bends = []
     for term in design.terms:
         n_levels = len(term.levels) + bool(term.others) if term.scores and term.scale > 0 else 0
         levels = np.arange(len(term.kinds)) - term.kinds.count(LINE) - term.kinds.count(CURVE)
-        found.append(((levels >= 0) & (levels < n_levels)) | (np.array(term.kinds, dtype=np.int64) == CURVE))
-    return np.concatenate([np.zeros(0, dtype=np.bool_), *found])
+        bends.append(((levels >= 0) & (levels < n_levels)) | (np.array(term.kinds, dtype=np.int64) == CURVE))
+    return np.concatenate([np.zeros(0, dtype=np.bool_), *bends])
 
 
 def _folds(
@@ -212,12 +212,12 @@ def _fit(x: Array, time: Array, event: NDArray[np.bool_], strength: float) -> tu
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about collinear indicators, which the penalty makes identifiable
         try:
-            found = CoxPHFitter(penalizer=1.0 / (strength * len(x))).fit(frame, "time", "event")
+            fit = CoxPHFitter(penalizer=1.0 / (strength * len(x))).fit(frame, "time", "event")
         except ConvergenceError:
             return coef, covariance
     # lifelines divides by the standard deviations before it applies the penalty, as intended here.
-    coef[used] = np.clip(found.params_.to_numpy(), -_FARTHEST, _FARTHEST)
-    covariance[np.ix_(used, used)] = found.variance_matrix_.to_numpy()
+    coef[used] = np.clip(fit.params_.to_numpy(), -_FARTHEST, _FARTHEST)
+    covariance[np.ix_(used, used)] = fit.variance_matrix_.to_numpy()
     return coef, covariance
 
 

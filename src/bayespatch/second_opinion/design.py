@@ -220,17 +220,17 @@ def learn_term(column: Column, values: Array, weights: Array) -> Term:
     """
     if not column.is_compared:
         return Term()
-    found = Term(n_codes=len(column.values), missing_is_value=column.missing_is_value)
-    missing = found.is_missing(values)
+    term = Term(n_codes=len(column.values), missing_is_value=column.missing_is_value)
+    missing = term.is_missing(values)
     if column.is_coded:
-        found = _learn_levels(found, column, values, weights)
+        term = _learn_levels(term, column, values, weights)
     else:
-        found = _learn_line(found, values[~missing], weights[~missing])
-    if found.knots:
-        found = _learn_curve(found, values[~missing], weights[~missing])
-    if not found.missing_is_value:
-        return found
-    return replace(found, shares=(*found.shares, float(np.average(missing, weights=weights))))
+        term = _learn_line(term, values[~missing], weights[~missing])
+    if term.knots:
+        term = _learn_curve(term, values[~missing], weights[~missing])
+    if not term.missing_is_value:
+        return term
+    return replace(term, shares=(*term.shares, float(np.average(missing, weights=weights))))
 
 
 def _learn_line(term: Term, numbers: Array, weights: Array) -> Term:
@@ -279,25 +279,25 @@ def _learn_curve(term: Term, numbers: Array, weights: Array) -> Term:
 def _learn_levels(term: Term, column: Column, values: Array, weights: Array) -> Term:
     """Learn indicators of the levels that occur; the rarest levels share one. Ordinal levels are also a number."""
     known = ~term.is_missing(values) & (values < term.n_codes)
-    there = values[known].astype(np.int64)
-    counts = np.bincount(there, weights[known], term.n_codes)
-    seen = np.flatnonzero(counts)
-    often = np.sort(np.argsort(-counts, kind="stable")[: min(MOST_LEVELS, len(seen))])
-    others = np.setdiff1d(seen, often)
-    shares = [*counts[often].tolist(), *[float(counts[others].sum())] * (len(others) > 0)]
+    codes = values[known].astype(np.int64)
+    counts = np.bincount(codes, weights[known], term.n_codes)
+    occurring = np.flatnonzero(counts)
+    frequent = np.sort(np.argsort(-counts, kind="stable")[: min(MOST_LEVELS, len(occurring))])
+    rare = np.setdiff1d(occurring, frequent)
+    shares = [*counts[frequent].tolist(), *[float(counts[rare].sum())] * (len(rare) > 0)]
     # Missing counts as a level, so that shares refer to all rows.
     n = float((weights if term.missing_is_value else weights[known]).sum())
     term = replace(
         term,
-        levels=tuple(map(float, often)),
-        others=tuple(map(float, others)),
+        levels=tuple(map(float, frequent)),
+        others=tuple(map(float, rare)),
         shares=tuple(count / n for count in shares),
     )
-    if column.kind != "ordinal" or len(seen) < 3:
+    if column.kind != "ordinal" or len(occurring) < 3:
         return term
     is_number = all(isinstance(value, float) for value in column.values)
     scores = np.array(column.values if is_number else range(term.n_codes), dtype=np.float64)
-    numbers = scores[there]
+    numbers = scores[codes]
     center, scale = _mean_and_sd(numbers, weights[known])
     return replace(
         term,

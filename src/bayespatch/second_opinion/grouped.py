@@ -40,14 +40,14 @@ def out_of_group(
     >>> out_of_group(lambda rows: y[rows].mean(), lambda mean, rows: np.full(len(rows), mean), groups, y[0])
     array([4., 4., 0., 0.])
     """
-    found = np.empty((len(groups), *np.shape(otherwise)))
+    predictions = np.empty((len(groups), *np.shape(otherwise)))
     n_groups = len(np.unique(groups))
     if n_groups < 2:
-        found[:] = otherwise
-        return found
+        predictions[:] = otherwise
+        return predictions
     for train, test in GroupKFold(min(N_FOLDS, n_groups)).split(groups, groups=groups):
         try:
-            found[test] = predict(learn(train), test)
+            predictions[test] = predict(learn(train), test)
         except ValueError:
-            found[test] = otherwise
-    return found
+            predictions[test] = otherwise
+    return predictions

@@ -94,12 +94,12 @@ def try_priors(
 
     `report` is called with the number of finished priors, up to `MOST_PRIORS`.
     """
-    every = STRENGTHS + WEAKER
+    strengths = STRENGTHS + WEAKER
     evidence = np.full((len(CURVATURES), len(STRENGTHS)), np.nan)
-    loo, fits, left_out = np.full((len(CURVATURES), len(every)), np.nan), {}, {}
+    loo, fits, left_out = np.full((len(CURVATURES), len(strengths)), np.nan), {}, {}
     for a, curvature in enumerate(CURVATURES if is_curve.any() else CURVATURES[:1]):
         fit = None
-        for b, strength in enumerate(every):
+        for b, strength in enumerate(strengths):
             fit = fits[strength, curvature] = fit_logistic(x, y, weights, is_curve, strength, curvature, fit, scale)
             covariance, log_det = covariance_given_prior(x, fit, weights)
             eta = logits(x, fit.intercept, fit.coef)
@@ -112,7 +112,7 @@ def try_priors(
                 n_free = coef.shape[1] if scale is None else 1
                 log_prior = 0.5 * (n_free * np.log(precision).sum() - (precision * coef**2).sum())
                 evidence[a, b] = (weights * log_probability(eta, y)).sum() + log_prior + 0.5 * log_det
-            report(a * len(every) + b + 1)
+            report(a * len(strengths) + b + 1)
             if _declines(loo[a], b) and (b >= len(STRENGTHS) or _declines(evidence[a], b)):
                 break
     report(MOST_PRIORS)
@@ -226,15 +226,15 @@ def _ordered_hessian(x: Array, fit: Fit, weights: Array, used: NDArray[np.int64]
     """The Hessian of the negative log posterior in the intercepts and ``beta``, (K + D', K + D')."""
     assert fit.scale is not None
     n_sums, p = len(fit.scale), _probabilities(x, fit)
-    found = np.diag(np.concatenate([np.full(n_sums, fit.precision[0]), fit.precision[1:][used]]))
+    hessian = np.diag(np.concatenate([np.full(n_sums, fit.precision[0]), fit.precision[1:][used]]))
     for rows in row_batches(len(x), n_sums):
         bends, own = curvatures(p[rows], weights[rows], secant), x[rows][:, used]
         along = bends @ fit.scale  # (n, K)
-        found[:n_sums, :n_sums] += bends.sum(axis=0)
-        found[:n_sums, n_sums:] += along.T @ own
-        found[n_sums:, n_sums:] += (own * (along @ fit.scale)[:, None]).T @ own
-    found[n_sums:, :n_sums] = found[:n_sums, n_sums:].T
-    return found
+        hessian[:n_sums, :n_sums] += bends.sum(axis=0)
+        hessian[:n_sums, n_sums:] += along.T @ own
+        hessian[n_sums:, n_sums:] += (own * (along @ fit.scale)[:, None]).T @ own
+    hessian[n_sums:, :n_sums] = hessian[:n_sums, n_sums:].T
+    return hessian
 
 
 def _ordered_covariance(x: Array, fit: Fit, weights: Array, secant: bool) -> tuple[Array, float]:
@@ -286,18 +286,18 @@ def curvatures(p: Array, weights: Array, secant: bool) -> Array:
     secant's curvature (Jaakkola and Jordan 2000) replaces ``p_k (1 - p_k)`` with ``tanh(|t|/2) / (2|t|)``,
     ``t = logit(p_k)``.
     """
-    own = np.arange(p.shape[1])
+    diagonal = np.arange(p.shape[1])
     tangent = np.maximum(p * (1.0 - p), _LEAST)
     if p.shape[1] == 1:
-        found = tangent[:, :, None]
+        curvature = tangent[:, :, None]
     else:
-        found = -p[:, :, None] * p[:, None, :]
-        found[:, own, own] = tangent
+        curvature = -p[:, :, None] * p[:, None, :]
+        curvature[:, diagonal, diagonal] = tangent
     if secant:
         t = np.maximum(np.abs(logit(np.clip(p, _LEAST, 1.0 - _LEAST))), 1e-6)
         factor = np.sqrt(np.tanh(t / 2.0) / (2.0 * t) / tangent)
-        found = found * factor[:, :, None] * factor[:, None, :]
-    return found * weights[:, None, None]
+        curvature = curvature * factor[:, :, None] * factor[:, None, :]
+    return curvature * weights[:, None, None]
 
 
 def covariance_given_prior(x: Array, fit: Fit, weights: Array, secant: bool = False) -> tuple[Array, float]:
@@ -345,17 +345,17 @@ def leverages(x1: Array, covariance: Array) -> Array:
     """Covariances of the sums of each row, (n, K, K)."""
     size = x1.shape[1]
     if covariance.ndim == 3:
-        found = np.zeros((len(x1), len(covariance), len(covariance)))
+        leverage = np.zeros((len(x1), len(covariance), len(covariance)))
         for k, own in enumerate(covariance):
-            found[:, k, k] = ((x1 @ own) * x1).sum(axis=1)
-        return found
+            leverage[:, k, k] = ((x1 @ own) * x1).sum(axis=1)
+        return leverage
     n_sums = len(covariance) // size
     blocks = covariance.reshape(n_sums, size, n_sums, size)
-    found = np.empty((len(x1), n_sums, n_sums))
+    leverage = np.empty((len(x1), n_sums, n_sums))
     for k in range(n_sums):
         for m in range(k, n_sums):
-            found[:, k, m] = found[:, m, k] = ((x1 @ blocks[k, :, m]) * x1).sum(axis=1)
-    return found
+            leverage[:, k, m] = leverage[:, m, k] = ((x1 @ blocks[k, :, m]) * x1).sum(axis=1)
+    return leverage
 
 
 def leverages_without(leverage: Array, bends: Array) -> Array:

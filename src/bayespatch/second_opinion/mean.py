@@ -132,8 +132,8 @@ class AdditiveMean:
         means.
         """
         steps = (np.arange(N_RESIDUALS) + 0.5) / N_RESIDUALS
-        found = np.interp(np.asarray(levels, dtype=np.float64), steps, self.residuals)
-        return self.predict(values)[:, None] + found
+        deviations = np.interp(np.asarray(levels, dtype=np.float64), steps, self.residuals)
+        return self.predict(values)[:, None] + deviations
 
     def below(self, means: Array, at: Array) -> Array:
         """The probability, (n,), of an outcome below `at`, (n,), given the means, (n,), from `predict`."""
@@ -160,19 +160,19 @@ class AdditiveMean:
             "noise",
         }:
             raise ValueError("this is not a stored additive mean; save the model again")
-        found = cls(
+        mean = cls(
             design=Design.from_dict(plain["design"]),
             base=float(plain["base"]),
             noise=float(plain["noise"]),
             **{name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()},
         )
-        n_terms = len(found.design.feature)
+        n_terms = len(mean.design.feature)
         shapes = {"coef": (n_terms,), "covariance": (n_terms, n_terms), "residuals": (N_RESIDUALS,)}
         for name, shape in shapes.items():
-            array = getattr(found, name)
+            array = getattr(mean, name)
             if array.shape != shape or not np.isfinite(array).all():
                 raise ValueError(f"{name} of the stored additive mean has shape {array.shape}, but should be {shape}")
-        return found
+        return mean
 
 
 @dataclass(frozen=True, eq=False)

@@ -206,17 +206,17 @@ class LinearOpinion:
         if set(arrays) != {"intercept", "coef", "loo"} or set(plain) != {"names"}:
             raise ValueError("this is not a stored second opinion; save the model again")
         names = None if plain["names"] is None else tuple(plain["names"])
-        found = cls(names=names, **{name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()})
-        n_sums, n_classes = len(found.intercept), found.loo.shape[-1]
+        opinion = cls(names=names, **{name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()})
+        n_sums, n_classes = len(opinion.intercept), opinion.loo.shape[-1]
         if (
-            found.coef.ndim != 2
-            or found.coef.shape[1] != n_sums
+            opinion.coef.ndim != 2
+            or opinion.coef.shape[1] != n_sums
             or n_sums != (1 if n_classes == 2 else n_classes)
-            or (names is not None and len(names) != len(found.coef))
-            or not all(np.isfinite(array).all() for array in (found.intercept, found.coef, found.loo))
+            or (names is not None and len(names) != len(opinion.coef))
+            or not all(np.isfinite(array).all() for array in (opinion.intercept, opinion.coef, opinion.loo))
         ):
             raise ValueError("the arrays of the stored second opinion are inconsistent; save the model again")
-        return found
+        return opinion
 
 
 def _weight_arguments(estimator: Classifier, row_weight: Array | None) -> dict[str, Array]:

@@ -238,11 +238,11 @@ class CpuEngine(GivenEngine[CpuState]):
         if self.model.kind != "II":
 
             def find(thread: int, lo: int, hi: int) -> None:
-                given = self.constants, self.tables
-                there = state.neighbors, self.sums[thread]
+                data = self.constants, self.tables
+                lists = state.neighbors, self.sums[thread]
                 if not self.present_known:
-                    sums.find_likelihood(*given, self.importance, *there, self.likelihood[0], lo, hi)
-                sums.find_likelihood(*given, self.proposed, *there, self.likelihood[1], lo, hi)
+                    sums.find_likelihood(*data, self.importance, *lists, self.likelihood[0], lo, hi)
+                sums.find_likelihood(*data, self.proposed, *lists, self.likelihood[1], lo, hi)
 
             self.over(n_cases, find)
             self.present_known = True

@@ -235,13 +235,13 @@ def weigh_parents(voters, case, q, y):
             log_factor += math.log(factor)
             factor = 1.0
     if y >= 0:
-        mine = voters.one + voters.mu[MU0, y] + voters.mu[MU, y] * case.class_votes[y]
-        every = voters.label_c2
+        agreeing = voters.one + voters.mu[MU0, y] + voters.mu[MU, y] * case.class_votes[y]
+        all_votes = voters.label_c2
         for m in range(voters.mu.shape[1]):
-            every += voters.mu[MU, m] * case.class_votes[m]
+            all_votes += voters.mu[MU, m] * case.class_votes[m]
         for m in range(voters.mu.shape[1]):
             vote = voters.mu[MU, m]
-            case.lead[m] = (mine + (vote if m == y else 0.0)) * every / (mine * (every + vote))
+            case.lead[m] = (agreeing + (vote if m == y else 0.0)) * all_votes / (agreeing * (all_votes + vote))
     multiply_factors(case.signed, case.gain, case.scale, case.available, case.odds)
     if y >= 0:
         for m in range(voters.mu.shape[1]):
@@ -350,14 +350,14 @@ def count_replacement(voters, case, detail, i, chain, batch, n):
     base = 0.0
     for m in range(voters.mu.shape[1]):
         p = case.by_class[m] / total
-        every = cast + voters.mu[MU, m]
-        detail.votes[i, chain, batch, m] += p * voters.mu[MU, m] / every
-        base += p / (every * n)
+        all_votes = cast + voters.mu[MU, m]
+        detail.votes[i, chain, batch, m] += p * voters.mu[MU, m] / all_votes
+        base += p / (all_votes * n)
         if detail.probability.shape[2] > 0:
             first, last = voters.start[m], voters.start[m + 1]
             odds = case.odds[first:last]
             add_scaled(odds, 1.0 / total, detail.probability[i, chain, first:last])
-            add_scaled(odds, voters.mu[MU, m] / (every * total), detail.share[i, chain, first:last])
+            add_scaled(odds, voters.mu[MU, m] / (all_votes * total), detail.share[i, chain, first:last])
     if detail.features.shape[2] > 0:
         count_features(case.signed, case.gain, case.odds, total, detail.features[i, chain])
     return base
