@@ -180,7 +180,7 @@ def test_windows_are_distances():
     ],
 )
 def test_unknown_words_are_answered_with_the_known_ones(name, value, choices):
-    refused(f"{name}={value!r} is not known; choose one of {choices}", **{name: value})
+    refused(f"{name}={value!r} is not valid; choose one of {choices}", **{name: value})
 
 
 @pytest.mark.parametrize("name", ["chains", "draws", "thin", "n_threads", "n_classes"])

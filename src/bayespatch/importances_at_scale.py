@@ -52,7 +52,7 @@ _NEAR_MODE = 0.1  # tolerance, in posterior standard deviations, for the mode wi
 
 
 class LargeTable(NamedTuple):
-    """Mode and covariance of the logits of effects, (P,), the splits among nested windows, (E,), and the log slope."""
+    """Joint mode and covariance of logits of effects, (P,), splits among nested windows, (E,), and log slope."""
 
     mode: Array  # (P + E + 1,)
     factor: Array  # (P + E + 1, P + E + 1), factor @ factor.T is the covariance

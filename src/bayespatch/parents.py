@@ -191,7 +191,7 @@ def _given(
     array = np.asarray(rows)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "biu":
         raise ValueError(
-            f"{name}={rows!r} is not known; choose one of {', '.join(map(repr, ways))}, or pass the numbers of the "
+            f"{name}={rows!r} is not valid; choose one of {', '.join(map(repr, ways))}, or pass the numbers of the "
             f"rows, or a mask of True and False"
         )
     if array.dtype.kind == "b":

@@ -202,7 +202,7 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
     """Check an argument that must be one of several strings."""
     words = tuple(choices)
     if not isinstance(value, str) or value not in words:
-        raise ValueError(f"{name}={value!r} is not known; choose one of {_listed(words)}")
+        raise ValueError(f"{name}={value!r} is not valid; choose one of {_listed(words)}")
     return value
 
 

@@ -88,7 +88,7 @@ def test_an_estimate_is_given_for_the_full_study(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (dict(only=["tree"]), "only='tree' is not known; choose one of 'heart'"),
+        (dict(only=["tree"]), "only='tree' is not valid; choose one of 'heart'"),
         (dict(readmission="nowhere.csv"), "readmission='nowhere.csv' is not a file"),
         (dict(seed=-1), "seed=-1 is too small"),
         (dict(quick=2), "quick=2 is neither True nor False"),

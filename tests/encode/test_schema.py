@@ -145,7 +145,7 @@ def test_columns_that_tell_nothing_are_not_compared(column, missing, is_compared
         ({"bins": {"sex": 3}}, "bins names column 'sex', which is not numeric"),
         ({"windows": {"sex": 3}}, "windows names column 'sex', which is not numeric"),
         ({"bins": [45, 55]}, "name the column"),
-        ({"bins": "octiles"}, "bins='octiles' is not known; choose one of"),
+        ({"bins": "octiles"}, "bins='octiles' is not valid; choose one of"),
         ({"bins": {"age": [55, 45]}}, r"bins\['age'\]=\[55, 45\] does not define bins"),
         ({"n_bins": 1}, "n_bins=1 is too small"),
         ({"windows": {"chol": 0}}, r"windows\['chol'\]=0 is not a distance"),
@@ -159,7 +159,7 @@ def test_columns_that_tell_nothing_are_not_compared(column, missing, is_compared
             {"windows": {"chol": 20}, "bins": {"chol": 3}},
             "'chol' is named in more than one of bins, windows and categorical",
         ),
-        ({"missing": "drop"}, "missing='drop' is not known; choose one of 'category', 'ignore', 'error'"),
+        ({"missing": "drop"}, "missing='drop' is not valid; choose one of 'category', 'ignore', 'error'"),
         ({"missing": "error"}, r"column 'vessels' has 15 missing values \(NaN\); pass missing='category'"),
     ],
 )

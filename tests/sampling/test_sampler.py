@@ -357,7 +357,7 @@ def test_mixed_chains_are_not_warned_about(counting, monkeypatch):
 
 
 def test_an_unknown_engine_is_answered_with_the_known_ones():
-    with pytest.raises(ValueError, match="engine='abacus' is not known; choose one of 'cpu', 'paper'"):
+    with pytest.raises(ValueError, match="engine='abacus' is not valid; choose one of 'cpu', 'paper'"):
         load_engine("abacus")
 
 

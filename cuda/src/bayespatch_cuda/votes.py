@@ -90,7 +90,7 @@ def table_row(past, layout, cases, i, c, b):
 
 @inlined
 def stretch_edge(start, m, part, n_parts):
-    """The begin of stretch `part` of the past cases of class m."""
+    """The start of stretch `part` of the past cases of class m."""
     return start[m] + (start[m + 1] - start[m]) * part // n_parts
 
 

@@ -62,7 +62,7 @@ def factors(chance, own, case, start, first, count, group):
 def largest_odds(c, chance, own, case, label, start, group, part):
     """Odds of a parent at the largest R and H: the exact odds in Model I, and an upper bound in Models II and III.
 
-    `start`: the begin of its `chance`. The product of `part` factors is between 1/STEP and STEP; powers of STEP are
+    `start`: the start of its `chance`. The product of `part` factors is between 1/STEP and STEP; powers of STEP are
     factored out after each part, so that the product never leaves the range of single precision.
     """
     size = case.gain.shape[0]

@@ -48,7 +48,7 @@ def read_cut(where: str, wish: object, default: Cut) -> Cut:
     """
     if isinstance(wish, str):
         if wish not in STRATEGIES:
-            raise ValueError(f"{where}={wish!r} is not known; choose one of {', '.join(map(repr, STRATEGIES))}")
+            raise ValueError(f"{where}={wish!r} is not valid; choose one of {', '.join(map(repr, STRATEGIES))}")
         return default._replace(strategy=wish)
     if isinstance(wish, Integral) and not isinstance(wish, bool):
         if wish < 2:

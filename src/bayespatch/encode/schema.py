@@ -279,8 +279,8 @@ class Schema:
         )
 
     def duplicates(self, table: EncodedTable) -> tuple[NDArray[np.int64], ...]:
-        """Groups of rows of a coded table that are equal or nearly equal more often than chance explains; see
-        `duplicate_groups`.
+        """Groups of rows of a coded table that are equal or nearly equal, if there are more than expected by chance;
+        see `duplicate_groups`.
 
         Examples
         --------

@@ -184,7 +184,7 @@ def _written_parts(elsewhere: PartitionedIndex, folder: str, overwrite: bool) ->
 
 
 def _arrays(fitted: Fitted, digests: tuple[str, ...] | None) -> tuple[Arrays, Arrays | None]:
-    """The arrays of the model, and those stored with its past cases if it has them."""
+    """The arrays of the model, and the arrays stored with its past cases, if any."""
     with_cases = fitted.has_cases
     values = {name: _part(fitted, name) for name in ARRAYS if with_cases or STORED[name] is Stored.ALWAYS}
     if with_cases:

@@ -132,7 +132,7 @@ class CaseIndex:
         """
         more = CaseIndex.build(x, y, self.n_classes, [()] * len(self.levels))
         levels = tuple(np.union1d(old, new) for old, new in zip(self.levels, more.levels, strict=True))
-        # Each new case follows the old ones of its class.
+        # Insert each new case after the existing cases of its class.
         order = np.argsort(np.concatenate([self.classes, more.classes]), kind="stable")
         codes = np.empty((len(levels), len(order)), _smallest_type(levels))
         for j, values in enumerate(levels):

@@ -133,7 +133,7 @@ class LeftOut(NamedTuple):
         return LeftOut(order[place[inside]], edges)
 
     def and_these(self, numbers: NDArray[np.int64], excluded: NDArray[np.bool_]) -> LeftOut:
-        """These past cases and more: `excluded` (n, N) marks past cases at the positions `numbers`, (N,)."""
+        """Also leave out the past cases marked in `excluded` (n, N), whose positions are `numbers`, (N,)."""
         parts = [
             np.union1d(self.positions[first:last], numbers[marked])
             for first, last, marked in zip(self.edges[:-1], self.edges[1:], excluded, strict=True)

@@ -39,9 +39,9 @@ def bytes_needed(
 
     For N cases, S parents, P features, M classes, C chains of D draws::
 
-        draws   C D (8 P + 4 S P + 4 N + 8), and with keep_votes 4 C D N M more
-        sums    4 N S + 8 C N M, and with keep_w 4 N S P more
-        chains  C times the memory of the engine for a chain, and T times that of a sweep if T chains run at once
+        draws   C D (8 P + 4 S P + 4 N + 8), plus 4 C D N M with keep_votes
+        sums    4 N S + 8 C N M, plus 4 N S P with keep_w
+        chains  C times the memory of a chain, plus T times the memory of a sweep if T chains run at once
 
     With engine "cpu", F features (P rounded up to a multiple of 8), W words (P / 64, rounded up) and a capacity of
     R = 8 + Sα + 6 sqrt(Sα) neighbors per case (at most S), a chain takes about N (8 F + 28 + R (4 + 8 W)) + 80 S F

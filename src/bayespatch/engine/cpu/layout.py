@@ -56,7 +56,7 @@ class Sums(NamedTuple):
     """
 
     rng: NDArray[np.uint64]  # (2,)
-    span: NDArray[np.int32]  # (2, C+1) begin and end of the rule for each number of neighbors (``quadrature.py``)
+    span: NDArray[np.int32]  # (2, C+1) start and end of the rule for each number of neighbors (``quadrature.py``)
     rate: NDArray[np.float64]  # (nodes,) Model III: u
     weight: NDArray[np.float64]  # (F, nodes) W; in Models II and III W exp(-u c2)
     decay: NDArray[np.float64]  # s (F, nodes); exp(-u lam k), by weight in II (P+1, nodes), by entry in III (C, nodes)
