@@ -177,8 +177,8 @@ def readmission(path: str | os.PathLike[str], seed: int, size: int = READMISSION
 
 
 def _complete(X: Frame, y: Column) -> tuple[Frame, Column]:
-    there = X.notna().all(axis=1)
-    return X[there], y[there]
+    complete = X.notna().all(axis=1)
+    return X[complete], y[complete]
 
 
 def _balanced(positive: NDArray[np.bool_], n_each: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -100,7 +100,7 @@ def summary(
     for row in table.records():
         groups.setdefault(tuple(row[key] for key in by), []).append(row)
     printed = {key: paper(*key) for key in groups} if paper is not None else {}
-    in_paper = list(dict.fromkeys(measure for found in printed.values() for measure in found))
+    in_paper = list(dict.fromkeys(measure for means in printed.values() for measure in means))
     records = []
     for key, members in groups.items():
         record: dict[str, Any] = dict(zip(by, key, strict=True))
@@ -111,8 +111,8 @@ def summary(
         for measure in in_paper:
             record[f"paper's {measure}"] = printed[key].get(measure)
         if "accuracy" in in_paper:
-            theirs = printed[key].get("accuracy")
-            record["difference"] = None if theirs is None else record["accuracy"] - theirs
+            paper_accuracy = printed[key].get("accuracy")
+            record["difference"] = None if paper_accuracy is None else record["accuracy"] - paper_accuracy
         records.append(record)
     return Table.of_records(name, caption, records)
 

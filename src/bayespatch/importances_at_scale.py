@@ -250,11 +250,11 @@ class LeaveOneOutBatches:
             gradient = self.scores(position, rows)[1].mean(axis=0) + self._prior(position)[1] / n
             mean = MOMENTUM * mean + (1.0 - MOMENTUM) * gradient
             second = SECOND_MOMENT * second + (1.0 - SECOND_MOMENT) * gradient**2
-            left = min(1.0, (N_STEPS - step) / (FALLING * N_STEPS))
+            scale = min(1.0, (N_STEPS - step) / (FALLING * N_STEPS))
             move = (mean / (1.0 - MOMENTUM ** (step + 1))) / (
                 np.sqrt(second / (1.0 - SECOND_MOMENT ** (step + 1))) + 1e-8
             )
-            position = position + STEP_SIZE * left * move
+            position = position + STEP_SIZE * scale * move
             if step >= (1.0 - AVERAGED) * N_STEPS:
                 average, n_averaged = average + position, n_averaged + 1
             report(step + 1)

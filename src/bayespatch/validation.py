@@ -277,7 +277,7 @@ def check_data(
     y_past = _classes("y_parents", y_parents, ("x_parents", len(x_past)), n_classes, may_hide=False)
     if exclude_self and len(x_cases) != len(x_past):
         raise ValueError(
-            f"exclude_self=True says that case i is parent i, but there are {len(x_cases)} cases and {len(x_past)} "
+            f"exclude_self=True means that case i is parent i, but there are {len(x_cases)} cases and {len(x_past)} "
             f"parents; pass the same rows as x and x_parents, or exclude_self=False"
         )
 
@@ -338,9 +338,9 @@ def _classes(
     name: str, value: ArrayLike, table: tuple[str, int], n_classes: int, *, may_hide: bool
 ) -> NDArray[np.int64]:
     """Check the class of each row of a table, as integers."""
-    hidden = " (-1 where the class is not known)" if may_hide else ""
-    wanted = f"pass integers from 0 to n_classes - 1 = {n_classes - 1}{hidden}"
-    array = _numbers(name, value, wanted)
+    hidden = " (-1 if the class is not known)" if may_hide else ""
+    remedy = f"pass integers from 0 to n_classes - 1 = {n_classes - 1}{hidden}"
+    array = _numbers(name, value, remedy)
     table_name, n_rows = table
     if array.shape != (n_rows,):
         raise ValueError(f"{name} has shape {array.shape} for {n_rows} rows of {table_name}; pass one class per row")
@@ -349,7 +349,7 @@ def _classes(
         wrong = ~((array >= lowest) & (array < n_classes) & (array == np.floor(array)))
     if wrong.any():
         where = np.flatnonzero(wrong)
-        raise ValueError(f"{name} holds {_values_at(array, where)} (row {where[0]} first); {wanted}")
+        raise ValueError(f"{name} holds {_values_at(array, where)} (row {where[0]} first); {remedy}")
     return array.astype(np.int64)
 
 

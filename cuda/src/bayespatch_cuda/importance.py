@@ -308,19 +308,19 @@ def draw_q(chain, prior, key):
             break
         right += 1.0
         n_right -= 1
-    found = logit
+    result = logit
     for _ in range(MOST_STEPS):
         new = left + uniform(rng) * (right - left)
         log = part_of_density(chain, prior.sigma2, new, j, most, t, n_threads)
         if log_prior_q(prior, new, j) + block_sum(buffer, log) > level:
-            found = new
+            result = new
             break
         if new < logit:
             left = new
         else:
             right = new
     if t == 0:
-        chain.logit_q[j] = found
+        chain.logit_q[j] = result
 
 
 @compiled

@@ -73,14 +73,14 @@ class Launcher:
         cuda.current_context()  # the chain may have moved to another thread
         if (kernel, grid) not in self.prepared:
             self.prepared[kernel, grid] = self.prepare(kernel, grid, stream)
-        overload, numbers, place = self.prepared[kernel, grid]
+        overload, numbers, settings = self.prepared[kernel, grid]
         flat: list[object] = []
         for kind, number, value in zip(overload.argument_types, numbers, args, strict=True):
             if number:
                 flat.append(number(value))
             else:
-                flat += self.describe(overload, kind, value, place[0])
-        launch(*place, *flat)
+                flat += self.describe(overload, kind, value, settings[0])
+        launch(*settings, *flat)
 
     def prepare(self, kernel: CUDADispatcher, grid: Grid, stream: Stream) -> Prepared:
         """The compiled kernel, which arguments are numbers, and the launch configuration."""

@@ -47,11 +47,11 @@ def log_likelihood(c, table, votes, class_votes, i):
             below = 1.0
     y = table.y[i]
     if y >= 0:
-        every = c.label_c2
+        all_votes = c.label_c2
         for m in range(class_votes.shape[0]):
-            every += table.mu[MU, m] * class_votes[m]
+            all_votes += table.mu[MU, m] * class_votes[m]
         above *= c.one + table.mu[MU0, y] + table.mu[MU, y] * class_votes[y]
-        below *= every
+        below *= all_votes
     return log + math.log(above / below)
 
 

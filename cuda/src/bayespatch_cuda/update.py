@@ -174,17 +174,19 @@ def refresh_gain(kind, c, table, case, i, j):
 def refresh_labels(kind, c, table, case, i, lane, n_lanes):
     """Set the largest H: H(1), or H(P) in Model II; at least 1 in Models II and III, where k may be close to 0."""
     y = table.y[i]
-    mine = UNIT
-    every = np.float32(c.label_c2)
+    agreeing = UNIT
+    total = np.float32(c.label_c2)
     for m in range(case.label.shape[0]):
-        every += np.float32(table.mu[MU, m]) * np.float32(case.class_votes[m])
+        total += np.float32(table.mu[MU, m]) * np.float32(case.class_votes[m])
         if m == y:
-            mine = np.float32(c.one + table.mu[MU0, m]) + np.float32(table.mu[MU, m]) * np.float32(case.class_votes[m])
+            agreeing = np.float32(c.one + table.mu[MU0, m]) + np.float32(table.mu[MU, m]) * np.float32(
+                case.class_votes[m]
+            )
     m = lane
     while m < case.label.shape[0]:
         vote = np.float32(table.mu[MU, m])
-        differs = -vote / every if y >= 0 else ZERO
-        slope = vote / mine + differs if m == y else differs
+        differs = -vote / total if y >= 0 else ZERO
+        slope = vote / agreeing + differs if m == y else differs
         case.label_slope[DIFFERS, m] = differs
         case.label_slope[AGREES, m] = slope
         strongest = np.float32(c.n_features) if kind == 2 else UNIT

@@ -296,7 +296,7 @@ def vote(index: CaseIndex, ranges: Ranges, log_weights: Array, *, left_out: Left
     """As `votes.vote`, on the GPU. The weights must be in the range of single precision (`fits_products`)."""
     gpu.require_gpu()
     n, n_classes, n_draws = len(ranges), index.n_classes, len(log_weights)
-    layout, there = _layout(index, MOST_BITS, n_draws)
+    layout, layout_on_gpu = _layout(index, MOST_BITS, n_draws)
     table = gpu.to_device(np.exp(layout.log_table(log_weights)).astype(np.float32))
     blank = gpu.blank((1, 1, 1), np.float32)
     lanes = power_of_two(n_draws, THREADS)
@@ -306,7 +306,9 @@ def vote(index: CaseIndex, ranges: Ranges, log_weights: Array, *, left_out: Left
         size = batch.stop - batch.start
         n_parts = _n_stretches(index, size * n_chunks)
         sums = gpu.blank((n_parts, size, n_classes, n_draws), np.float64)
-        add_votes[(size, n_parts, n_chunks), THREADS](past, there, cases, lanes, DeviceVotes(table, blank, sums))
+        add_votes[(size, n_parts, n_chunks), THREADS](
+            past, layout_on_gpu, cases, lanes, DeviceVotes(table, blank, sums)
+        )
         result[batch] = gpu.from_device(sums).sum(axis=0)
     return VoteSums(result, np.zeros((n, n_draws)))
 
@@ -324,7 +326,7 @@ def vote_shares(
     """As `votes.vote_shares`, on the GPU. The weights must be in the range of single precision (`fits_products`)."""
     gpu.require_gpu()
     n = len(ranges)
-    layout, there = _layout(index, MOST_BITS, len(log_weights))
+    layout, layout_on_gpu = _layout(index, MOST_BITS, len(log_weights))
     table = gpu.to_device(np.exp(layout.log_table(log_weights)).T.astype(np.float32))
     scale = n_chains * totals.scale(heard) * np.exp(-totals.shift)[:, None]
     past, shares = _past(index), np.empty((n, n_chains, index.n_cases), np.float32)
@@ -332,7 +334,7 @@ def vote_shares(
         size = batch.stop - batch.start
         part = gpu.blank((size, n_chains, index.n_cases), np.float32)
         votes = DeviceVotes(table, gpu.to_device(scale[batch].astype(np.float32)), part)
-        find_shares[(size, _n_stretches(index, size)), THREADS](past, there, cases, votes)
+        find_shares[(size, _n_stretches(index, size)), THREADS](past, layout_on_gpu, cases, votes)
         shares[batch] = gpu.from_device(part)
     return shares
 
@@ -341,7 +343,7 @@ def leave_one_out_sums(index: CaseIndex, ranges: Ranges, left_out: LeftOut, log_
     """As `votes.leave_one_out_sums`, on the GPU. The weights must be in the range of doubles (`fits_products`)."""
     gpu.require_gpu()
     n, n_classes, n_sums = len(ranges), index.n_classes, len(index.columns) + 1
-    layout, there = _layout(index, BITS_LEFT_OUT)
+    layout, layout_on_gpu = _layout(index, BITS_LEFT_OUT)
     table = gpu.to_device(np.exp(layout.log_table(log_weights[None])[:, 0]))
     blank = gpu.blank((1, 1, 1), np.float32)
     lanes = power_of_two(n_sums, THREADS)
@@ -351,6 +353,8 @@ def leave_one_out_sums(index: CaseIndex, ranges: Ranges, left_out: LeftOut, log_
         size = batch.stop - batch.start
         n_parts = _n_stretches(index, size * n_chunks)
         sums = gpu.blank((n_parts, size, n_classes, n_sums), np.float64)
-        add_left_out[(size, n_parts, n_chunks), THREADS](past, there, cases, lanes, DeviceVotes(table, blank, sums))
+        add_left_out[(size, n_parts, n_chunks), THREADS](
+            past, layout_on_gpu, cases, lanes, DeviceVotes(table, blank, sums)
+        )
         result[batch] = gpu.from_device(sums).sum(axis=0)
     return LeaveOneOutSums(result, np.zeros(n))

@@ -311,19 +311,19 @@ def _summarised(
         summary = summarise(read_table(X), categorical, max_levels)
     except ValueError as error:
         raise ValueError(f"{label}: {error}") from None
-    found: dict[Hashable, tuple[int, int]] = {}
+    by_class: dict[Hashable, tuple[int, int]] = {}
     if classes:
         firsts = np.flatnonzero(~y.duplicated().to_numpy())
         if len(firsts) > MOST_CLASSES:
             raise ValueError(f"{label}: {too_many_classes()}")
         of_value = y.value_counts()
         counts = dict(zip(of_value.index.tolist(), of_value.tolist(), strict=True))
-        found = {
+        by_class = {
             value: (counts[value], row) for value, row in zip(y.iloc[firsts].tolist(), firsts.tolist(), strict=True)
         }
     index = X.index
     numbered = type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1) and index.name is None
-    return _Read(summary, n_unknown, found, numbered)
+    return _Read(summary, n_unknown, by_class, numbered)
 
 
 def _rows_of(part: object, label: str, read: Callable[..., Part], rows: NDArray[np.int64], first: int | None) -> Part:

@@ -260,7 +260,7 @@ def _number_column(
     if beyond.any():
         raise ValueError(
             f"column {name!r} has {beyond.sum()} infinite (inf) or impossibly large values, such as "
-            f"{numbers[beyond][0]:g}; pass finite numbers up to {LARGEST:g}, or NaN where a value is missing"
+            f"{numbers[beyond][0]:g}; pass finite numbers up to {LARGEST:g}, or NaN for missing values"
         )
     if np.isnan(numbers).all() and declared is None:
         family = "none"
@@ -280,7 +280,7 @@ def _read_objects(name: str, values: Sequence[object]) -> PlainColumn:
         others = [value for value in values if families[type(value)] in present - {"text"} and value == value]
         raise ValueError(
             f"column {name!r} mixes text ({words[0]!r}) and numbers ({others[0]!r}), which cannot be compared; "
-            f"convert it to one type, to text for categories or to numbers with NaN where a number is missing"
+            f"convert it to one type, to text for categories or to numbers with NaN for missing values"
         )
     if present == {"text"}:
         texts = [str(value) if families[type(value)] == "text" else None for value in values]

@@ -491,7 +491,7 @@ class _VotesBySweep(_Counted):
             shares, log_likelihood = engine.summarise(state)
             neighbors = None if self.statistics is None else engine.neighbors(state)
             for run, of_run in enumerate(draws):
-                if k == len(of_run):  # this run has one draw less than others
+                if k == len(of_run):  # this run has one draw fewer than others
                     continue
                 rows = slice(run * n, (run + 1) * n)
                 votes[run, :, self.rounds.batches(of_run[k])] += shares[rows]

@@ -183,16 +183,16 @@ class SubsetVoter:
 
         def sums(factors: Array, voters: _Voters) -> Array:
             each, weights = factors.astype(np.float32), voters.weights.astype(np.float32)
-            found = np.empty((len(weights), len(voters.classes), len(factors), len(sets)))
+            votes = np.empty((len(weights), len(voters.classes), len(factors), len(sets)))
             step = max(1, AT_ONCE // max(1, each.shape[0] * each.shape[2]))
             for first in range(0, len(sets), step):
                 part = slice(first, first + step)
                 logs = sets[part] @ each
                 logs -= logs.max(axis=2, keepdims=True, initial=-np.inf)
                 np.exp(logs, out=logs)
-                for m, own in enumerate(voters.classes):
-                    found[:, m, :, part] = np.moveaxis(logs[:, :, own] @ weights[:, own].T, 2, 0)
-            return found
+                for m, of_class in enumerate(voters.classes):
+                    votes[:, m, :, part] = np.moveaxis(logs[:, :, of_class] @ weights[:, of_class].T, 2, 0)
+            return votes
 
         voters = [self._everyone()]
         if len(self.counts) > MOST_PATTERNS:
@@ -203,7 +203,7 @@ class SubsetVoter:
         return self._mean(sums, len(sets), MOST_EXPONENTIALS / (len(sets) * n_voters), len(sets) * n_voters, voters)
 
     def _mean(self, sums: _Sums, n_sets: int, affordable: float, per_draw: int, voters: list[_Voters]) -> SubsetVotes:
-        """Mean shares over as many draws as affordable; batch k uses ``voters[k]``, or all use the same voters."""
+        """Mean shares over the affordable number of draws; batch k uses ``voters[k]``, or all use the same voters."""
         n_draws = int(min(self.n_draws, max(affordable, FEWEST_DRAWS)))
         is_exact = n_draws == self.n_draws and len(voters) == 1
         n_batches, n_classes = 1 if is_exact else min(N_BATCHES, n_draws), len(self.heard)

@@ -1,4 +1,4 @@
-"""A second opinion beside the precedents: an additive score without interactions.
+"""A second opinion in addition to the precedents: an additive score without interactions.
 
 ``design`` converts values to the terms of a sum, and ``logistic`` has the mathematics of the regression. ``additive``
 has the score for classes, ``mean`` for numbers and ``cox`` for times to an event; ``user`` wraps a classifier passed by

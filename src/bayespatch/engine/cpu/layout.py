@@ -31,7 +31,7 @@ class Tables(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Scratch memory of one thread for the update of a case; between cases `slot` is all -1."""
+    """Scratch memory of one thread for updating a case; between cases, all entries of `slot` are -1."""
 
     rng: NDArray[np.uint64]  # (2,)
     slot: NDArray[np.int32]  # (S,) position of a parent in the entries below, -1: not a neighbor
