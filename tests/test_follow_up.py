@@ -161,7 +161,7 @@ def test_event_columns_are_not_summarized_by_themselves():
         ({}, {"drog": None}, "'drog', which the table does not have; did you mean 'drug'"),
         ({}, "drug", r"is a string; pass a list of columns, such as \['drug'\]"),
         ({}, {"days": "time"}, "is a time without an event"),
-        ({}, {"drug": "therapy"}, "is not known; choose one of"),
+        ({}, {"drug": "therapy"}, "is not valid; choose one of"),
         ({}, {"drug": "number"}, "'drug' holds texts, and a number is needed"),
         ({"days": -1.0}, KINDS, "'days' has negative times: -1 in row 0"),
         ({"died": 0.5}, KINDS, "'died' has 0.5 in row 0"),

@@ -94,7 +94,7 @@ def test_an_upward_call_is_found(monkeypatch):
     monkeypatch.setattr(validation, "_listed", terminal.as_json)
 
     def refuse():
-        with pytest.raises(ValueError, match="is not known"):
+        with pytest.raises(ValueError, match="is not valid"):
             validation.check_choice("model", "IV", ("I", "II"))
 
     assert trace(refuse)[1] == {"validation calls cli.terminal.as_json"}

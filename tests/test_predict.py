@@ -322,7 +322,7 @@ def test_where_everybody_is_excluded_the_base_votes_are_left():
 
 @pytest.mark.parametrize("kind", ["II", "III"])
 def test_exclusion_is_refused_where_neighbors_are_found_by_sweep(kind):
-    with pytest.raises(ValueError, match="excluded in Model I"):
+    with pytest.raises(ValueError, match="excluded only in Model I"):
         predict_cases(fitted(kind), new_cases(2), excluded=np.zeros((2, 20), bool))
 
 

@@ -68,7 +68,7 @@ def test_one_window_per_feature():
 
 
 def test_exclude_self_needs_as_many_cases_as_parents():
-    refused("exclude_self=True says that case i is parent i, but there are 3 cases and 2 parents", exclude_self=True)
+    refused("exclude_self=True means that case i is parent i, but there are 3 cases and 2 parents", exclude_self=True)
 
 
 # Values
@@ -137,7 +137,7 @@ def test_classes_stay_in_range():
     refused(r"y holds 2 \(row 1 first\); pass integers from 0 to n_classes - 1 = 1 \(-1 where", y=[0, 2, 1])
     refused("y holds -2 .row 0 first", y=[-2, 0, 1])
     refused("y holds 0.5 .row 2 first", y=[0, 1, 0.5])
-    refused("y holds nan .row 0 first.; .*-1 where the class is not known", y=[NAN, 1, 0])
+    refused("y holds nan .row 0 first.; .*-1 if the class is not known", y=[NAN, 1, 0])
 
 
 @pytest.mark.parametrize("supervised", [True, False])
@@ -180,7 +180,7 @@ def test_windows_are_distances():
     ],
 )
 def test_unknown_words_are_answered_with_the_known_ones(name, value, choices):
-    refused(f"{name}={value!r} is not known; choose one of {choices}", **{name: value})
+    refused(f"{name}={value!r} is not valid; choose one of {choices}", **{name: value})
 
 
 @pytest.mark.parametrize("name", ["chains", "draws", "thin", "n_threads", "n_classes"])
@@ -221,7 +221,9 @@ def test_flags_are_true_or_false(name):
 
 
 def test_hyper_must_be_hyperparameters():
-    refused(r"hyper=\{'alpha': 0.1\} is not a Hyperparameters; pass hyper=Hyperparameters\(", hyper={"alpha": 0.1})
+    refused(
+        r"hyper=\{'alpha': 0.1\} is not a Hyperparameters object; pass hyper=Hyperparameters\(", hyper={"alpha": 0.1}
+    )
 
 
 def test_one_vote_weight_per_class():

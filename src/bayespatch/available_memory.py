@@ -1,6 +1,6 @@
-"""Memory that is still available to this process.
+"""The memory available to this process.
 
-Libraries such as psutil report the memory of the machine and ignore the limits of a container or of the process.
+Libraries such as psutil report the memory of the machine and ignore the limits of the container and the process.
 """
 
 from __future__ import annotations
@@ -25,13 +25,14 @@ def shown_bytes(n_bytes: float) -> str:
 def available_memory(root: Path = Path("/")) -> int | None:
     """Bytes available to this process; None if the system does not report them.
 
-    On Linux, the smallest of the available memory, what remains in the process's control groups (such as a container's
-    limit), and what remains of its own limits (``ulimit -v``). Elsewhere, the total memory.
+    On Linux, this is the smallest of the available memory of the machine, the remaining memory of the process's control
+    groups (such as a container's limit), and the remainder of the process's limits (``ulimit -v``). On other systems,
+    it is the total memory.
     """
     limits = [_available(root / "proc/meminfo"), *_left_in_groups(root), _left_to_process(root / "proc/self/statm")]
-    known = [limit for limit in limits if limit is not None]
-    if known:
-        return max(0, min(known))
+    finite = [limit for limit in limits if limit is not None]
+    if finite:
+        return max(0, min(finite))
     try:
         return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     except (AttributeError, ValueError, OSError):  # Windows
@@ -39,7 +40,7 @@ def available_memory(root: Path = Path("/")) -> int | None:
 
 
 def shortage(n_bytes: float) -> str | None:
-    """The available memory, as text, if it is less than `n_bytes`; None if they fit or it is unknown.
+    """The available memory as text if it is less than `n_bytes`; None if it is sufficient or unknown.
 
     >>> shortage(0) is None
     True
@@ -57,7 +58,7 @@ def _available(meminfo: Path) -> int | None:
 
 
 def _left_to_process(statm: Path) -> int | None:
-    """What remains of this process's limits; None without limits."""
+    """The remainder of this process's limits; None without limits."""
     try:
         import resource
 
@@ -69,7 +70,7 @@ def _left_to_process(statm: Path) -> int | None:
         return None
 
 
-# The names of limit, use and reclaimable cache, and the mount points: versions 2 and 1 of control groups
+# File names of limit, usage and reclaimable cache, and the mount points, for control groups version 2 and 1
 _GROUPS = {
     "": ("sys/fs/cgroup", "memory.max", "memory.current", "inactive_file"),
     "memory": ("sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
@@ -77,7 +78,7 @@ _GROUPS = {
 
 
 def _left_in_groups(root: Path) -> list[int | None]:
-    """What remains in each group of this process and in the enclosing groups."""
+    """The remaining memory in each group of this process and in the enclosing groups."""
     try:
         lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
@@ -96,7 +97,7 @@ def _left_in_groups(root: Path) -> list[int | None]:
 
 
 def _left(group: Path, limit: str, use: str, cache: str) -> int | None:
-    """None without a limit. Unused cached files count as free."""
+    """The remaining memory in a group; None without a limit. Reclaimable cache counts as free."""
     try:
         stat = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
         return int((group / limit).read_text()) - int((group / use).read_text()) + int(stat.get(cache, 0))

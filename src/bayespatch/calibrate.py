@@ -1,14 +1,14 @@
-"""Calibrate votes to probabilities.
+"""Calibration of votes to probabilities.
 
-The uncalibrated share of the votes is under-confident: a few neighbors do not contain all the information in the past
-cases. The leave-one-out votes on past cases show how to correct it:
+Uncalibrated vote shares are underconfident, because a few neighbors do not contain all the information in the past
+cases. The leave-one-out votes on past cases show how to correct them:
 
     log p(m) = slope * (log votes_m - log anchor_m) + log base_m + constant:
 
-the anchor (the votes on a case without any known value) maps to the base rates for every slope; the slope scales the
+The anchor (the votes on a case without known values) maps to the base rates for every slope; the slope scales the
 effect of other votes. If all parents' votes have equal weight, the anchor equals the base rates. It differs from them
-if classes are weighted or are more frequent among the parents than among the cases, because the mean of a share is not
-the share of the means.
+if classes are weighted, or more frequent among the parents than among the cases, because the mean of a share is not the
+share of the means.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from scipy.special import betaincinv, log_softmax, softmax
 
 from bayespatch.types import AnyArray
 
-# Mean and standard deviation of the normal prior of log slope; it matters only for few cases.
+# Mean and standard deviation of the normal prior of the log slope, which matters only if there are few cases.
 LOG_SLOPE_MEAN, LOG_SLOPE_SD = math.log(2.0), 0.5
-_LEAST = 1e-12  # a share of the votes that rounds to 0
+_LEAST = 1e-12  # smallest share of the votes, replacing shares that round to 0
 _MOST_LOG_SLOPE = 4.0
 
 
@@ -36,21 +36,21 @@ class Calibration:
     Attributes
     ----------
     slope : float
-        Above 1 if the plain vote is under-confident.
+        Above 1 if uncalibrated votes are underconfident.
     base : tuple of M floats
-        The base rate of each class; their sum is 1.
+        The base rate of each class; the sum is 1.
     anchor : tuple of M floats, optional
-        The votes on a case without any known value; their sum is 1. By default the base rates.
+        The votes on a case without known values; the sum is 1. By default the base rates.
     slope_error : float
-        Monte Carlo standard error of log slope: the votes from which it is learned are Monte Carlo estimates.
+        Monte Carlo standard error of the log slope, which is learned from Monte Carlo estimates of votes.
     inflation : float
-        The spread of the votes between chains relative to the spread between batches, which are not quite independent.
+        Ratio of the errors of the votes estimated from chains and from batches, which are not quite independent.
 
     Examples
     --------
     >>> Calibration(2.0, (0.5, 0.5)).apply([0.6, 0.4]).round(3)
     array([0.692, 0.308])
-    >>> Calibration(3.0, (0.7, 0.3)).apply([0.7, 0.3]).round(3)  # nothing but the base rates
+    >>> Calibration(3.0, (0.7, 0.3)).apply([0.7, 0.3]).round(3)  # the base rates
     array([0.7, 0.3])
     >>> Calibration(3.0, (0.7, 0.3), anchor=(0.8, 0.2)).apply([0.8, 0.2]).round(3)
     array([0.7, 0.3])
@@ -70,7 +70,7 @@ class Calibration:
 
     @classmethod
     def none(cls, n_classes: int) -> Calibration:
-        """The identity: votes are probabilities."""
+        """The identity: votes are used as probabilities."""
         return cls(1.0, (1.0 / n_classes,) * n_classes)
 
     @classmethod
@@ -82,12 +82,12 @@ class Calibration:
         weights: ArrayLike = 1.0,
         anchor: ArrayLike | None = None,
     ) -> Calibration:
-        """Learn the map that maximizes the likelihood of the classes y of past cases, given their leave-one-out votes.
+        """Learn the map from the leave-one-out votes on past cases and their classes y, by maximum a posteriori.
 
         Parameters
         ----------
         votes : array of shape (n, M) or (n, C, B, M)
-            Mean shares of the votes; in B batches of C chains to learn the errors as well.
+            Mean vote shares; pass the shares in B batches of each of C chains to learn the errors as well.
         y : int array of shape (n,)
             Classes.
         base : array of shape (M,)
@@ -95,7 +95,7 @@ class Calibration:
         weights : array of shape (n,), optional
             Weight of each case.
         anchor : array of shape (M,), optional
-            The votes on a case without any known value; by default the base rates.
+            The votes on a case without known values; by default the base rates.
         """
         rates = _shares(base)
         nothing = rates if anchor is None else _shares(anchor)
@@ -109,13 +109,13 @@ class Calibration:
         inflation = _inflation(shares)
         batches = shares.reshape(len(y), -1, shares.shape[3])
         n_batches = batches.shape[1]
-        without = (n_batches * mean[:, None] - batches) / (n_batches - 1)  # jackknife: all batches but one
+        without = (n_batches * mean[:, None] - batches) / (n_batches - 1)  # jackknife: all batches except one
         logs = [_best_log_slope(without[:, k], y, rates, nothing, each) for k in range(n_batches)]
         error = inflation * math.sqrt((n_batches - 1) * float(np.var(logs)))
         return replace(found, slope_error=error, inflation=inflation)
 
     def apply(self, votes: ArrayLike) -> NDArray[np.float64]:
-        """Probabilities, (..., M), of shares of the votes, (..., M)."""
+        """Probabilities, (..., M), for vote shares, (..., M)."""
         shares = np.maximum(np.asarray(votes, dtype=np.float64), _LEAST)
         if self.slope == 1.0 and self.anchor == self.base:
             return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
@@ -124,13 +124,13 @@ class Calibration:
     def error(self, batches: NDArray[np.float64]) -> NDArray[np.float64]:
         """Monte Carlo standard error of the probabilities, (n,), the largest over the classes.
 
-        It combines the error of the votes, inflated for the correlation between batches, with the error of the slope.
+        It combines the error of the votes, inflated because batches are correlated, with the error of the slope.
 
         Parameters
         ----------
         batches : array of shape (n, B, M)
-            Mean shares of the votes in B batches of draws, whose mean is calibrated. To first order: ``dp = slope
-            (diag p - p p') d log votes``.
+            Mean vote shares in B batches of draws; their mean is calibrated. To first order,
+            ``dp = slope (diag p - p p') d log votes``.
 
         Examples
         --------
@@ -141,11 +141,10 @@ class Calibration:
         return np.asarray(self._errors(batches)[0].max(axis=1))
 
     def scaled_error(self, batches: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The same, (n,), divided by ``2 sqrt(p (1 - p))``: unchanged for a probability of 50 %, larger for rare
-        classes.
+        """The error, (n,), divided by ``2 sqrt(p (1 - p))``: unchanged at a probability of 50%, larger if p is small.
 
-        An error of one point matters little at a probability of 50 % and much at 5 %. This standard error on the
-        arcsine scale, on which shares of one sample size have equal errors, decides when to stop drawing votes.
+        An error of one percentage point matters little at a probability of 50% but a lot at 5%. On the arcsine scale,
+        shares from samples of equal size have equal errors. This error decides when to stop sampling votes.
         """
         errors, p = self._errors(batches)
         return np.asarray((errors / (2.0 * np.sqrt(np.maximum(p * (1.0 - p), 1e-6)))).max(axis=1))
@@ -165,16 +164,16 @@ class Calibration:
         return np.hypot(of_votes, self.slope_error * per_log_slope), p
 
     def interval(self, votes: AnyArray, n_voters: AnyArray, level: float) -> NDArray[np.float64]:
-        """Intervals of the probabilities, (n, M, 2), from the number of voters.
+        """Intervals for the probabilities, (n, M, 2), from the number of voters.
 
-        If the voters, of equal weight, were a random sample of all cases like this one, the share of a class among such
-        cases would have a Beta distribution (Jeffreys' prior). The limits of its central interval are calibrated like
-        the votes.
+        If the voters were a random sample, with equal weights, of all cases like this one, the share of a class among
+        these cases would have a Beta distribution (with Jeffreys' prior). The limits of its central interval are
+        calibrated like the votes.
 
         Parameters
         ----------
         votes : array of shape (n, M)
-            Mean shares of the votes for each class.
+            Mean vote shares of each class.
         n_voters : array of shape (n,)
             Effective number of voters (`effective_number`).
         level : float
@@ -193,7 +192,7 @@ class Calibration:
         a, b = v * n + 0.5, (1.0 - v) * n + 0.5
         ends = betaincinv(a[..., None], b[..., None], tails)
         ends = np.stack([np.minimum(ends[..., 0], v), np.maximum(ends[..., 1], v)], axis=-1)
-        # The votes with class m at an end of its interval, the others in proportion: (n, m, 2, M).
+        # Votes with class m at an end of its interval; the other classes share the rest in proportion: (n, m, 2, M).
         own = np.eye(v.shape[1], dtype=bool)[:, None, :]
         rest = np.where(own, 0.0, np.maximum(v, _LEAST)[:, None, None, :])
         rest /= np.maximum(rest.sum(axis=-1, keepdims=True), _LEAST)
@@ -203,7 +202,7 @@ class Calibration:
 
 
 def effective_number(shares: AnyArray) -> NDArray[np.float64]:
-    """Effective number of voters for these shares of the votes, (n,), from (n, S): ``(sum s)^2 / sum s^2``.
+    """Effective number of voters, (n,), for vote shares, (n, S): ``(sum s)^2 / sum s^2``.
 
     Examples
     --------
@@ -221,7 +220,7 @@ def _best_log_slope(
     anchor: NDArray[np.float64],
     weights: NDArray[np.float64],
 ) -> float:
-    """The mode of the posterior of log slope, given votes of shape (n, M)."""
+    """The posterior mode of the log slope, given votes of shape (n, M)."""
     beyond = np.log(np.maximum(votes, _LEAST)) - np.log(anchor)
     rows = np.arange(len(y))
 
@@ -234,7 +233,10 @@ def _best_log_slope(
 
 
 def _inflation(votes: NDArray[np.float64]) -> float:
-    """Standard error of mean votes by chains over that by batches, (n, C, B, M), over all cases; 1 at least."""
+    """Ratio of the standard errors of mean votes from chains and from batches, over all cases; at least 1.
+
+    `votes` has shape (n, C, B, M).
+    """
     n_chains, n_batches = votes.shape[1:3]
     if n_chains < 2 or n_batches < 2:
         return 1.0
@@ -245,6 +247,6 @@ def _inflation(votes: NDArray[np.float64]) -> float:
 
 
 def _shares(numbers: ArrayLike) -> NDArray[np.float64]:
-    """Numbers above 0 whose sum is 1."""
+    """Numbers above 0 that add up to 1."""
     shares = np.maximum(np.asarray(numbers, dtype=np.float64), _LEAST)
     return np.asarray(shares / shares.sum())

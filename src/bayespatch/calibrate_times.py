@@ -1,18 +1,17 @@
 """Survival curves from votes, calibrated on leave-one-out votes.
 
-The voters on a case had O events, compared with E expected from all past cases over the same follow-up. In the early
-and late halves of the time intervals, these numbers are O_g and E_g. With Kish's effective number n of voters, the case
-has the
-hazard
+The voters on a case had O events, compared with E expected from all past cases over the same follow-up. For the early
+and late halves g of the time intervals, these numbers are O_g and E_g. With Kish's effective number of voters n, the
+hazard of the case is
 
     h(t) = h0(t) base_k exp(level r + shape s_g),   t in interval k of half g,
     r = log (O + LEAST p) / (E + LEAST p),   s_g = log (n O_g + 1) / (n E_g exp(r) + 1),
 
-where h0 is the hazard of all past cases and p their share with an event. ``level`` is above 1 if votes are
-under-confident. ``shape`` scales the difference between early and late: a feature may matter only early. Individual
-intervals have too few events for this. Both have normal priors and are learned from the past cases' leave-one-out votes
-by Cox's partial likelihood, with a baseline that is constant within each interval relative to h0; ``base_k`` is this
-baseline.
+where h0 is the hazard of all past cases and p is the share of past cases with an event. ``level`` is above 1 if votes
+are underconfident. ``shape`` scales the difference between early and late, because a feature may matter only early;
+individual intervals have too few events for this. Both have normal priors and are learned from the leave-one-out votes
+on past cases with Cox's partial likelihood. ``base_k`` is the baseline, which is constant within each interval relative
+to h0.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from bayespatch.importances_of_times import parts_of
 
 Array = NDArray[np.float64]
 
-LEVEL_MEAN, LEVEL_SD = 2.0, 1.0  # of the priors; as for the slope of votes on classes
+LEVEL_MEAN, LEVEL_SD = 2.0, 1.0  # of the priors, as for the slope in the calibration of classes
 SHAPE_MEAN, SHAPE_SD = 0.0, 1.0
 _LOWEST_LEVEL = 0.05
 _SMALLEST = 1e-12
@@ -41,9 +40,9 @@ class Spread(NamedTuple):
     Attributes
     ----------
     covariance : array of shape (n, M, M)
-        Of the shares of the votes for each class.
+        Covariance of the vote shares of the classes.
     events, expected : arrays of shape (M,)
-        Mean number of events, and of expected events, of the past cases of each class.
+        Mean observed and expected number of events of the past cases in each class.
     """
 
     covariance: Array
@@ -57,12 +56,13 @@ class Course(NamedTuple):
     Attributes
     ----------
     log_ratio : array of shape (n,)
-        r, the logarithm of observed over expected events.
+        r, the log ratio of observed to expected events.
     ratio_variance : array of shape (n,)
-        Its variance.
+        The variance of r.
     shape : array of shape (n, G)
-        s, the difference between the logarithm in each part of the follow-up and r.
+        s, the difference between the log ratio in each part of the follow-up and r.
     shape_variance : array of shape (n, G)
+        The variance of s.
     """
 
     log_ratio: Array
@@ -74,16 +74,16 @@ class Course(NamedTuple):
     def of_votes(
         cls, share: Array, events: Array, expected: Array, least: float, spread: Spread | None = None
     ) -> Course:
-        """From the shares of the votes, (n, S), and each voter's events and expected events by interval, (S, K).
+        """Combine vote shares, (n, S), with each voter's observed and expected events by interval, (S, K).
 
-        The variance of r is that of a weighted count of events, given the shares, and with `spread` also that of the
-        shares over the draws of the importances (delta method).
+        The variance of r is the variance of a weighted count of events given the shares. With `spread`, it also
+        includes the variance of the shares over the draws of the importances (delta method).
 
         Examples
         --------
         >>> events, expected = np.array([[1.0], [0.0], [1.0]]), np.array([[0.2], [0.4], [0.6]])
         >>> course = Course.of_votes(np.array([[0.5, 0.0, 0.5]]), events, expected, 0.0)
-        >>> np.exp(course.log_ratio)  # one event each, where .4 were expected
+        >>> np.exp(course.log_ratio)  # one event each, although 0.4 were expected
         array([2.5])
         """
         happened, rate = events.sum(axis=1), least * float(events.sum(axis=1).mean())
@@ -107,7 +107,7 @@ class Course(NamedTuple):
         )
 
     def of_cases(self, rows: NDArray[np.int64]) -> Course:
-        """The same for some of the cases."""
+        """The course of some of the cases."""
         return Course(*(part[rows] for part in self))
 
 
@@ -118,9 +118,9 @@ class TimesCalibration(NamedTuple):
     ----------
     level, shape : float
     covariance : array of shape (2, 2)
-        Of both.
+        Covariance of `level` and `shape`.
     base : array of shape (K,)
-        Baseline hazard within each interval, relative to that of all past cases.
+        Baseline hazard within each interval, relative to the hazard of all past cases.
     """
 
     level: float
@@ -135,9 +135,9 @@ class TimesCalibration(NamedTuple):
         Parameters
         ----------
         course : Course
-            Of the votes on n past cases.
+            Outcomes of the voters on n past cases.
         exposure : array of shape (n, K)
-            Expected events of each case in each interval of its follow-up.
+            Expected number of events of each case in each interval of its follow-up.
         happens : array of shape (n, K)
             1 in the interval of the case's event.
 
@@ -177,12 +177,12 @@ class TimesCalibration(NamedTuple):
         return cls(float(best[0]), float(best[1]), 0.5 * (inverse + inverse.T), base)
 
     def log_hazard_ratio(self, course: Course) -> Array:
-        """Log hazard of the cases in each interval, relative to that of all past cases, (n, K)."""
+        """Log hazard ratio of the cases in each interval, relative to all past cases, (n, K)."""
         by_interval = course.shape @ parts_of(len(self.base)).T
         return np.log(self.base) + self.level * course.log_ratio[:, None] + self.shape * by_interval
 
     def variance(self, course: Course, weight: Array) -> Array:
-        """Variance of the log of a sum over intervals, (n, T), given their shares of the sum, (n, T, K)."""
+        """Variance of the log of a sum over intervals, (n, T), given the shares of the intervals, (n, T, K)."""
         weight = weight @ parts_of(weight.shape[2])
         shape = np.einsum("ntg,ng->nt", weight, course.shape)
         of_shape = np.einsum("ntg,ng->nt", weight**2, course.shape_variance)
@@ -193,9 +193,9 @@ class TimesCalibration(NamedTuple):
 
 
 def held_out_log_ratios(course: Course, exposure: Array, happens: Array, folds: Sequence[NDArray[np.int64]]) -> Array:
-    """`TimesCalibration.log_hazard_ratio` of the cases of each fold, (n, K), calibrated on the other folds.
+    """`TimesCalibration.log_hazard_ratio` of the cases in each fold, (n, K), calibrated on the other folds.
 
-    Otherwise the weight of the second opinion, which has not seen these cases, would be too small.
+    Without cross-fitting, the weight of the second opinion, which has not seen these cases, would be too small.
     """
     log_ratio = np.empty_like(exposure)
     for places in folds:

@@ -1,4 +1,4 @@
-"""Rows of a table that repeat others more often than chance explains: one patient entered twice, or several visits."""
+"""Rows that repeat other rows more often than expected by chance: a patient entered twice, or several visits."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from scipy.spatial import cKDTree
 from scipy.stats import poisson
 
 TOLERANCE = 0.05  # numbers that differ by at most this share of their column's standard deviation count as equal
-_SIGNIFICANCE = 1e-3  # of the test against chance
-_TELLING = 0.9  # a column on which more pairs of rows agree says nothing about chance agreement on it
-_IQR_OF_NORMAL = 1.349  # in standard deviations
-_MOST_PAIRS = 20  # close pairs per row that are listed one by one
+_SIGNIFICANCE = 1e-3  # level of the test against chance
+_TELLING = 0.9  # a column on which a larger share of pairs agrees is not informative about chance agreement
+_IQR_OF_NORMAL = 1.349  # interquartile range of a normal distribution, in standard deviations
+_MOST_PAIRS = 20  # close pairs per row that are listed individually
 
 
 class RepeatedRowsWarning(UserWarning):
@@ -21,22 +21,23 @@ class RepeatedRowsWarning(UserWarning):
 
 
 def duplicate_groups(values: ArrayLike, is_number: ArrayLike) -> tuple[NDArray[np.int64], ...]:
-    r"""Groups of equal or nearly equal rows, if there are more than chance explains.
+    r"""Groups of equal or nearly equal rows, if there are more than expected by chance.
 
-    Two rows are nearly equal if all their categories are equal, all their numbers differ by at most 5 % of the
-    column's standard deviation (estimated from the quartiles), and the same values are missing. A table with few
-    distinct combinations has equal rows by chance, so their number is compared with the number expected: the larger of
+    Two rows are nearly equal if all their categories are equal, all their numbers differ by at most 5% of the column's
+    standard deviation (estimated from the quartiles), and the same values are missing. A table with few distinct
+    combinations has equal rows by chance, so the number of equal pairs is compared with the expected number, which is
+    the larger of
 
     - the pairs expected if columns were independent, :math:`\binom{n}{2} \prod_j m_j`, where :math:`m_j` is the share
       of pairs of rows that agree on column j;
-    - the pairs expected from those that differ on a single column: :math:`b_j` pairs that agree on all columns but j
-      predict :math:`b_j m_j / (1 - m_j)` that agree on j as well, however the other columns are correlated. The second
-      largest of these predictions is used, so that one column that varies between visits of a patient does not hide
-      them.
+    - the pairs expected from pairs that differ only in one column: from :math:`b_j` pairs that agree on all columns
+      except j, :math:`b_j m_j / (1 - m_j)` pairs are expected to agree on j as well, regardless of how the other
+      columns are correlated. The second largest of these numbers is used, so that a single column that varies between
+      the visits of a patient does not hide them.
 
-    If a Poisson test with twice that mean does not reject at 0.001, there are no groups, unless every one of ten or
-    more distinct rows occurs an even number of times (or a multiple of 3, and so on): a table appended to itself.
-    Takes :math:`O(P n \log n)` time.
+    If a Poisson test with twice this mean does not reject at 0.001, there are no groups, unless the table looks as if
+    it had been appended to itself: there are at least ten distinct rows, and each occurs an even number of times (or a
+    multiple of 3, and so on). The running time is :math:`O(P n \log n)`.
 
     Parameters
     ----------
@@ -48,7 +49,7 @@ def duplicate_groups(values: ArrayLike, is_number: ArrayLike) -> tuple[NDArray[n
     Returns
     -------
     tuple of int arrays
-        The rows of each group in ascending order, two at least; groups in the order of their first row.
+        The rows of each group, at least two, in ascending order; groups are ordered by their first row.
 
     Examples
     --------
@@ -70,17 +71,17 @@ def duplicate_groups(values: ArrayLike, is_number: ArrayLike) -> tuple[NDArray[n
     whole = _appended(x)
     if whole is not None:
         return _groups(whole)
-    # Each number in units of the tolerance; a column without spread has categories.
+    # Numbers are in units of the tolerance; a column without spread is treated as categorical.
     units = np.array([TOLERANCE * _spread(x[:, j]) if numeric[j] else 0.0 for j in range(x.shape[1])])
     numeric = units > 0.0
     x[:, numeric] /= units[numeric]
-    # Cells two tolerances wide: as likely to be shared by chance as a distance within one tolerance.
+    # Two random values are as likely to share a cell two tolerances wide as to be within one tolerance of each other.
     cells = np.column_stack([_codes(np.floor(x[:, j] / 2.0) if numeric[j] else x[:, j]) for j in range(x.shape[1])])
     n_equal, expected = _equal_pairs(cells)
     if expected > len(x):
         return ()
     if n_equal > _MOST_PAIRS * len(x):
-        labels = _codes_of_rows(cells)  # far too many to list: those in one cell
+        labels = _codes_of_rows(cells)  # too many pairs to list, so group the rows in each cell
     else:
         labels, n_equal = _close_rows(x, cells, numeric)
     if n_equal == 0 or poisson.sf(n_equal - 1, 2.0 * expected) >= _SIGNIFICANCE:
@@ -89,7 +90,7 @@ def duplicate_groups(values: ArrayLike, is_number: ArrayLike) -> tuple[NDArray[n
 
 
 def duplicates_text(groups: tuple[NDArray[np.int64], ...], n_rows: int) -> str:
-    """The number of rows that repeat others, with an example; rows are counted from 0.
+    """The number of rows that repeat other rows, with an example; rows are numbered from 0.
 
     Examples
     --------
@@ -102,7 +103,7 @@ def duplicates_text(groups: tuple[NDArray[np.int64], ...], n_rows: int) -> str:
 
 
 def group_labels(groups: tuple[NDArray[np.int64], ...], n_rows: int) -> NDArray[np.int64]:
-    """A number for each row that identifies its group.
+    """A number for each row, which identifies its group.
 
     Examples
     --------
@@ -116,14 +117,14 @@ def group_labels(groups: tuple[NDArray[np.int64], ...], n_rows: int) -> NDArray[
 
 
 def _groups(labels: NDArray[np.int64]) -> tuple[NDArray[np.int64], ...]:
-    """The rows of each label that more than one has."""
+    """The rows of each label with more than one row."""
     order = np.argsort(labels, kind="stable")
     parts = np.split(order, 1 + np.flatnonzero(np.diff(labels[order])))
     return tuple(sorted((part for part in parts if len(part) > 1), key=lambda part: int(part[0])))
 
 
 def _spread(column: NDArray[np.float64]) -> float:
-    """The standard deviation, by the quartiles where these differ."""
+    """The standard deviation, estimated from the quartiles if these differ."""
     known = column[~np.isnan(column)]
     if known.size == 0:
         return 0.0
@@ -132,12 +133,12 @@ def _spread(column: NDArray[np.float64]) -> float:
 
 
 def _codes(column: NDArray[np.float64]) -> NDArray[np.int64]:
-    """The number of each distinct value; missing is one of them."""
+    """A code for each distinct value, including missing."""
     return np.asarray(np.unique(column, return_inverse=True, equal_nan=True)[1], dtype=np.int64)
 
 
 def _hashes(codes: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """A random number for each value of each column, (n, P): the sum over a row's columns stands for the row."""
+    """A random number for each value of each column, (n, P), whose sum over the columns is a hash of the row."""
     rng = np.random.default_rng(0)
     return np.column_stack(
         [rng.integers(0, 2**64, int(column.max()) + 1, dtype=np.uint64)[column] for column in codes.T]
@@ -145,14 +146,14 @@ def _hashes(codes: NDArray[np.int64]) -> NDArray[np.uint64]:
 
 
 def _appended(x: NDArray[np.float64]) -> NDArray[np.int64] | None:
-    """Labels of equal rows where each of them occurs k, 2k, 3k, ... times; by chance, even numbers are 1 in 2."""
+    """Labels of equal rows if each distinct row occurs a multiple of k times; by chance, half the counts are even."""
     labels = _codes_of_rows(np.column_stack([_codes(column) for column in x.T]))
     counts = np.bincount(labels)
     return labels if np.gcd.reduce(counts) > 1 and 0.5 ** len(counts) < _SIGNIFICANCE else None
 
 
 def _codes_of_rows(codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The number of each distinct row."""
+    """A code for each distinct row."""
     if codes.shape[1] == 0:
         return np.zeros(len(codes), dtype=np.int64)
     return np.asarray(np.unique(_hashes(codes).sum(axis=1), return_inverse=True)[1], dtype=np.int64)
@@ -165,7 +166,7 @@ def _n_pairs(keys: NDArray[np.uint64] | NDArray[np.int64]) -> float:
 
 
 def _equal_pairs(codes: NDArray[np.int64]) -> tuple[float, float]:
-    """The number of pairs of equal rows, and how many chance explains."""
+    """The number of pairs of equal rows, and the number expected by chance."""
     n, n_columns = codes.shape
     all_pairs = n * (n - 1.0) / 2.0
     hashes = _hashes(codes)
@@ -181,8 +182,8 @@ def _equal_pairs(codes: NDArray[np.int64]) -> tuple[float, float]:
 def _close_rows(
     x: NDArray[np.float64], cells: NDArray[np.int64], numeric: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], float]:
-    """Labels of the groups that nearly equal rows form, and the number of pairs of such rows."""
-    # What must be equal: categories, and which numbers are missing. Equal rows are then one point.
+    """Labels of the groups of nearly equal rows, and the number of pairs of nearly equal rows."""
+    # Categories and the pattern of missing numbers must be equal. Equal rows are combined into a single point.
     numbers = x[:, numeric]
     exact = _codes_of_rows(np.column_stack([cells[:, ~numeric], np.isnan(numbers).astype(np.int64)]))
     numbers = np.nan_to_num(numbers, nan=0.0)

@@ -1,18 +1,19 @@
-"""Importances of a large table: mode and Laplace approximation of the posterior in `importances`.
+"""Importances for large tables: mode and Laplace approximation of the posterior in `importances`.
 
-The density is the same, shrinkage prior times leave-one-out predictive likelihood, with every past case voting on every
-left-out one. With many past cases it is narrow and nearly normal, so chains are not needed:
+The density is the same, shrinkage prior times leave-one-out predictive likelihood, and every past case votes on every
+left-out case. With many past cases, the density is narrow and nearly normal, so chains are not needed:
 
-- the mode is found by stochastic gradient ascent (Adam; Kingma and Ba, 2015): each step predicts a mini-batch of
-  left-out cases from *all* others. The mean of the last positions is taken (Polyak and Juditsky, 1992). Up to
-  `MOST_AT_ONCE` past cases, all of them are predicted in each step, by L-BFGS;
-- the covariance is the inverse of the curvature there: up to `MOST_AT_ONCE` past cases the negative Hessian, from
-  differences of gradients; above, the sum of the outer products of the cases' gradients, which is positive and has the
-  same expectation (the information equality). A Hessian estimated from a sample of the cases is too noisy: it is not
-  even positive in directions about which the table contains little information. Draws are normal.
+- *Mode.* Stochastic gradient ascent (Adam; Kingma and Ba, 2015): each step predicts a mini-batch of left-out cases from
+  *all* others, and the mode is the mean of the last positions (Polyak and Juditsky, 1992). With at most `MOST_AT_ONCE`
+  past cases, L-BFGS predicts all of them in each step.
+- *Covariance.* The inverse of the curvature at the mode. With at most `MOST_AT_ONCE` past cases, the curvature is the
+  negative Hessian, from differences of gradients; with more, it is the sum of the outer products of the cases'
+  gradients, which is positive and has the same expectation (the information equality). A Hessian estimated from a
+  sample of the cases would be too noisy: in directions with little information, it would not even be positive. Draws
+  are normal.
 
 Numbers may be compared at several nested windows (`Column.nested`). The effect of a feature is then divided among its
-windows: ``effect_jw = effect_j softmax(0, v_j)_w``, ``v ~ Normal(0, 1)``. q_j keeps its meaning, the importance of full
+windows: ``effect_jw = effect_j softmax(0, v_j)_w``, ``v ~ Normal(0, 1)``. q_j is still the importance of full
 agreement.
 """
 
@@ -35,32 +36,32 @@ from bayespatch.retrieval import CaseIndex, LeaveOneOutScores, LeftOut, Partitio
 Array = NDArray[np.float64]
 
 MOST_AT_ONCE = 4000
-N_STEPS = 300  # of Adam
-PAIRS_PER_STEP = 2**25  # of a left-out case and another past case
-LEAST_BATCH, MOST_BATCH = 512, 1024  # left-out cases in a step
-PAIRS_OF_HESSIAN, PAIRS_OF_PRODUCTS = 2**23, 2**30  # from which the curvature is estimated; but no fewer left-out cases
-LEAST_CURVED, CURVED_PER_NUMBER = 1000, 10  # than these, the second for each number that is learned
+N_STEPS = 300  # steps of Adam
+PAIRS_PER_STEP = 2**25  # pairs of a left-out case and another past case
+LEAST_BATCH, MOST_BATCH = 512, 1024  # left-out cases per step
+PAIRS_OF_HESSIAN, PAIRS_OF_PRODUCTS = 2**23, 2**30  # pairs for estimating the curvature, with a minimum number of
+LEAST_CURVED, CURVED_PER_NUMBER = 1000, 10  # left-out cases: in total, and per learned parameter
 LEAST_DRAWS = 1000  # of each chain, for diagnostics
-N_CHECKED, PAIRS_CHECKED = 50, 2**26  # draws compared with the exact density, if this many pairs suffice
-_DIFFERENCE = 1e-2  # step of its differences
-_LEAST_CURVATURE = 0.1  # directions in which the density is flatter than this are taken to be this curved
-STEP_SIZE = 0.1  # of Adam, which falls to 0 over
-FALLING, AVERAGED = 0.6, 0.3  # the last of these shares of the steps; positions are averaged over the other
+N_CHECKED, PAIRS_CHECKED = 50, 2**26  # draws compared with the exact density, unless this takes more pairs
+_DIFFERENCE = 1e-2  # step of the finite differences
+_LEAST_CURVATURE = 0.1  # smaller curvatures of the density are replaced by this value
+STEP_SIZE = 0.1  # of Adam; it decreases to 0 over
+FALLING, AVERAGED = 0.6, 0.3  # this last share of the steps; positions are averaged over the second share
 MOMENTUM, SECOND_MOMENT = 0.9, 0.99
-_NEAR_MODE = 0.1  # posterior standard deviations: tolerance of a mode without some rows
+_NEAR_MODE = 0.1  # tolerance, in posterior standard deviations, for the mode without some rows
 
 
 class LargeTable(NamedTuple):
-    """Mode and covariance of the logits of the effects, (P,), the splits among nested windows, (E,), and log slope."""
+    """Joint mode and covariance of logits of effects, (P,), splits among nested windows, (E,), and log slope."""
 
     mode: Array  # (P + E + 1,)
     factor: Array  # (P + E + 1, P + E + 1), factor @ factor.T is the covariance
     log_density: float  # at the mode, an estimate
 
     def log_evidence(self, n_splits: int) -> float:
-        """Integral of prior times likelihood, by Laplace's approximation; up to a constant for one table.
+        """Laplace approximation of the integral of prior times likelihood, up to a constant that depends on the table.
 
-        The prior of the splits among nested windows is normalized, because codings may have different numbers of them.
+        The prior of the splits among nested windows is normalized, because the number of splits depends on the coding.
         """
         log_volume = float(np.linalg.slogdet(self.factor)[1])
         return self.log_density + log_volume + 0.5 * (len(self.mode) - n_splits) * math.log(2.0 * math.pi)
@@ -73,7 +74,7 @@ class NestedEffects:
         self.effects, self.index = effects, index
         self.unknown = np.isnan(index.reach)
         n_windows = np.bincount(index.columns[~self.unknown], minlength=effects.n_features)
-        # The windows of a column have consecutive comparisons; each but the first has a separate split.
+        # The windows of a column have consecutive comparisons; each except the first has a separate split.
         first = np.append(True, index.columns[1:] != index.columns[:-1])
         self.has_split = ~first & ~self.unknown
         self.n_features, self.n_splits = effects.n_features, int(self.has_split.sum())
@@ -100,8 +101,8 @@ class NestedEffects:
         return weights, q
 
     def gradient(self, position: Array, by_comparison: Array) -> Array:
-        """Derivatives with respect to the position without log slope, (n, P + E), from those with respect to "
-        "log weights, (n, K).
+        """Derivatives with respect to the position without log slope, (n, P + E), from derivatives with respect to
+        log weights, (n, K).
         """
         logits, splits = position[: self.n_features], position[self.n_features : -1]
         share = np.asarray(expit(logits))
@@ -130,20 +131,20 @@ class LeaveOneOutBatches:
     Parameters
     ----------
     data : Data
-        All past cases, as cases and as parents. With partitioned past cases, a random sample of them as cases; all
-        others are the voters.
+        All past cases, both as cases and as parents. If past cases are partitioned, the cases are a random sample, and
+        all past cases vote.
     model : Model
-        Its lam0 and lam determine the weight of agreement.
+        The model, whose lam0 and lam determine the weight of agreement.
     base : array of shape (M,)
         Base rates of the classes.
     class_weight : array of shape (M,), optional
         Weight of the cases of each class.
     n_threads : int
-        Threads; the result does not depend on it.
+        Number of threads; it does not affect the result.
     engine : {"cpu", "cuda", "auto"}
         As in `bayespatch.retrieval.leave_one_out`.
     case_weight : array of shape (n,), optional
-        Weight of each case; `data.weights` has those of the parents' votes.
+        Weight of each case; `data.weights` has the weights of the parents' votes.
 
     Examples
     --------
@@ -152,7 +153,7 @@ class LeaveOneOutBatches:
     >>> y = (x[:, 0] > 0).astype(int)
     >>> past = Data(x, y, x, y, np.array([3.0, 3.0]), 2, np.zeros(2), np.arange(3000))
     >>> found = LeaveOneOutBatches(past, Model(), np.array([0.4, 0.6])).learn(seed=0)
-    >>> bool(found.mode[0] > found.mode[1])  # the first feature tells the class, the second nothing
+    >>> bool(found.mode[0] > found.mode[1])  # the first feature determines the class; the second is noise
     True
     """
 
@@ -178,12 +179,12 @@ class LeaveOneOutBatches:
         self.effects = NestedEffects(Effects(model, data.n_values), self.index)
         self.weight = weights_of_cases(data.y, class_weight, case_weight)
         n_parents = max(np.finfo(np.float64).tiny, self.index.total_weight)
-        # A class that has more of the parents than of the cases would be heard too often.
+        # Otherwise a class that is more frequent among the parents than among the cases would be overrepresented.
         self.heard = base / np.maximum(self.index.weight_by_class / n_parents, 0.5 / n_parents)
 
     @property
     def index_here(self) -> CaseIndex:
-        """The past cases, which are in this process."""
+        """The past cases, which must be in this process."""
         assert isinstance(self.index, CaseIndex)
         return self.index
 
@@ -193,16 +194,16 @@ class LeaveOneOutBatches:
         return self.index_here.ranges(self.data.x)
 
     def _ranges_of(self, rows: NDArray[np.int64]) -> Ranges:
-        """The same for some of the cases; small tables look them up."""
+        """The codes that agree with some of the cases; small tables look them up."""
         if len(self.data.x) > MOST_AT_ONCE:
             return self.index_here.ranges(self.data.x[rows])
         return self._ranges.part(rows)
 
     def _left_out(self, rows: NDArray[np.int64], log_weights: Array, slope: float) -> LeaveOneOutScores:
-        """Some of the cases, predicted from all others, given the log weights of the comparisons, (K,)."""
+        """Predict some of the cases from all others, given the log weights of the comparisons, (K,)."""
         data, index = self.data, self.index
         own = data.own_parent[rows]
-        how: dict[str, Any] = dict(slope=slope, heard=self.heard, base=self.base)  # two signatures take them
+        how: dict[str, Any] = dict(slope=slope, heard=self.heard, base=self.base)  # for both calls below
         how |= dict(n_threads=self.n_threads, engine=self.engine)
         if isinstance(index, PartitionedIndex):
             return index.leave_one_out(data.x[rows], data.y[rows], LeftOut.of_rows(own), log_weights, **how)
@@ -212,25 +213,25 @@ class LeaveOneOutBatches:
     def scores(self, position: Array, rows: NDArray[np.int64]) -> tuple[Array, Array]:
         """Weighted log p(y_i | all others), (n,), of some cases, and its gradient, (n, P + E + 1)."""
         weights, _ = self.effects.log_weights(position[None])
-        found = self._left_out(rows, weights[0], math.exp(position[-1]))
-        by_position = self.effects.gradient(position, found.by_comparison)
+        left_out = self._left_out(rows, weights[0], math.exp(position[-1]))
+        by_position = self.effects.gradient(position, left_out.by_comparison)
         weight = self.weight[rows]
-        return weight * found.log_p, weight[:, None] * np.column_stack([by_position, found.by_log_slope])
+        return weight * left_out.log_p, weight[:, None] * np.column_stack([by_position, left_out.by_log_slope])
 
     def learn(
         self, seed: int, report: Callable[[int], object] = lambda done: None, near: LargeTable | None = None
     ) -> LargeTable:
-        """Mode and covariance.
+        """Compute the mode and the covariance.
 
         Parameters
         ----------
         seed : int
-            For the drawn rows.
+            Seed for drawing rows.
         report : callable
-            Called with the number of finished steps, of `N_STEPS`.
+            Called with the number of finished steps, up to `N_STEPS`.
         near : LargeTable, optional
-            Result for a subset of the rows: for a table of up to `MOST_AT_ONCE` rows, the search for the mode starts
-            there.
+            Result for a subset of the rows. For a table with at most `MOST_AT_ONCE` rows, the search for the mode
+            starts there.
         """
         n = len(self.data.y)
         rng = np.random.default_rng([seed, 31])
@@ -249,11 +250,11 @@ class LeaveOneOutBatches:
             gradient = self.scores(position, rows)[1].mean(axis=0) + self._prior(position)[1] / n
             mean = MOMENTUM * mean + (1.0 - MOMENTUM) * gradient
             second = SECOND_MOMENT * second + (1.0 - SECOND_MOMENT) * gradient**2
-            left = min(1.0, (N_STEPS - step) / (FALLING * N_STEPS))
+            scale = min(1.0, (N_STEPS - step) / (FALLING * N_STEPS))
             move = (mean / (1.0 - MOMENTUM ** (step + 1))) / (
                 np.sqrt(second / (1.0 - SECOND_MOMENT ** (step + 1))) + 1e-8
             )
-            position = position + STEP_SIZE * left * move
+            position = position + STEP_SIZE * scale * move
             if step >= (1.0 - AVERAGED) * N_STEPS:
                 average, n_averaged = average + position, n_averaged + 1
             report(step + 1)
@@ -265,16 +266,16 @@ class LeaveOneOutBatches:
         return np.concatenate([start[:-1], np.zeros(self.effects.n_splits), start[-1:]])
 
     def without(self, found: LargeTable, rows: NDArray[np.int64]) -> LargeTable:
-        """The mode without some rows, which neither vote nor are predicted, and the covariance for all rows.
+        """The mode without some rows, which neither vote nor are predicted, with the covariance for all rows.
 
-        The search starts at the mode of all rows and uses its covariance to scale the steps, so it needs few of them.
+        The search starts at the mode for all rows and scales its steps with the covariance, so it needs few steps.
 
         Parameters
         ----------
         found : LargeTable
             The result of `learn`, for at most `MOST_AT_ONCE` cases.
         rows : int array
-            Cases to leave out. Rows of one group are left out together.
+            Cases to leave out. Leave out all rows of a group together.
         """
         part = type(self)(
             *(_without(self.data, rows), self.model, self.base, self.class_weight, self.n_threads, self.engine),
@@ -284,17 +285,17 @@ class LeaveOneOutBatches:
 
     def _mode_of_all(self, start: Array, factor: Array | None = None, tolerance: float = 1e-5) -> Array:
         """The mode, from all cases at once; steps are in units of the columns of `factor`."""
-        everyone = np.arange(len(self.data.y))
+        all_cases = np.arange(len(self.data.y))
         scale = np.eye(len(start)) if factor is None else factor
 
         def loss(steps: Array) -> tuple[float, Array]:
             position = start + scale @ steps
-            log_p, gradient = self.scores(position, everyone)
+            log_p, gradient = self.scores(position, all_cases)
             value, by_prior = self._prior(position)
             return -float(log_p.sum()) - value, -(gradient.sum(axis=0) + by_prior) @ scale
 
-        found = minimize(loss, np.zeros(len(start)), jac=True, method="L-BFGS-B", options={"gtol": tolerance})
-        return np.asarray(start + scale @ found.x)
+        result = minimize(loss, np.zeros(len(start)), jac=True, method="L-BFGS-B", options={"gtol": tolerance})
+        return np.asarray(start + scale @ result.x)
 
     def _prior(self, position: Array) -> tuple[float, Array]:
         """Log prior density and its gradient."""
@@ -322,7 +323,7 @@ class LeaveOneOutBatches:
         return LargeTable(mode, directions / np.sqrt(np.maximum(curvature, _LEAST_CURVATURE)), log_density)
 
     def _negative_hessian(self, mode: Array, rows: NDArray[np.int64]) -> Array:
-        """Of the log likelihood of some cases, from differences of gradients."""
+        """The negative Hessian of the log likelihood of some cases, from differences of gradients."""
         hessian = np.empty((len(mode), len(mode)))
         for k, step in enumerate(_DIFFERENCE * np.eye(len(mode))):
             ends = [self.scores(mode + sign * step, rows)[1].sum(axis=0) for sign in (-1.0, 1.0)]
@@ -330,9 +331,9 @@ class LeaveOneOutBatches:
         return 0.5 * (hessian + hessian.T)
 
     def efficiency(self, found: LargeTable, seed: int) -> float | None:
-        """Effective share of draws that are reweighted to the exact density; None for tables too large to check.
+        """Effective share of the draws after reweighting to the exact density; None if the table is too large to check.
 
-        Near 1, the normal approximation is as good as exact draws; near 0, it is inaccurate.
+        If it is near 1, the normal approximation is as good as exact draws; if it is near 0, it is inaccurate.
 
         Examples
         --------
@@ -347,9 +348,9 @@ class LeaveOneOutBatches:
         n = len(self.data.y)
         if n * self.index.n_cases * N_CHECKED > PAIRS_CHECKED:
             return None
-        everyone, noise = np.arange(n), np.random.default_rng([seed, 33]).standard_normal((N_CHECKED, len(found.mode)))
+        all_cases, noise = np.arange(n), np.random.default_rng([seed, 33]).standard_normal((N_CHECKED, len(found.mode)))
         positions = found.mode + np.einsum("nk,jk->nj", noise, found.factor)
-        exact = [float(self.scores(one, everyone)[0].sum()) + self._prior(one)[0] for one in positions]
+        exact = [float(self.scores(one, all_cases)[0].sum()) + self._prior(one)[0] for one in positions]
         log_ratio = np.array(exact) + 0.5 * (noise**2).sum(axis=1)
         ratio = np.exp(log_ratio - log_ratio.max())
         return float(ratio.sum() ** 2 / (ratio**2).sum() / N_CHECKED)
@@ -359,7 +360,7 @@ class LeaveOneOutBatches:
         rng = np.random.default_rng([seed, 32])
         per_draw = max(1, -(-LEAST_DRAWS // draws))
         noise = rng.standard_normal((chains * draws * per_draw, len(found.mode)))
-        # Without BLAS, whose sums depend on its threads.
+        # Without BLAS, because its sums depend on the number of threads.
         positions = found.mode + np.einsum("nk,jk->nj", noise, found.factor)
         log_weights, q = self.effects.log_weights(positions)
         log_density = found.log_density - 0.5 * (noise**2).sum(axis=1)
@@ -370,7 +371,7 @@ class LeaveOneOutBatches:
 
 
 def _products(gradients: Array, weight: Array) -> Array:
-    """Weighted sum of outer products of the cases' gradients about their mean, from weighted gradients, (n, K).
+    """Weighted sum of outer products of the cases' gradients around their mean, from weighted gradients, (n, K).
 
     >>> _products(np.array([[2.0], [-2.0]]), np.array([2.0, 2.0])).round(9)  # 1 and -1, each counted twice
     array([[4.]])
@@ -378,14 +379,14 @@ def _products(gradients: Array, weight: Array) -> Array:
     counted = weight > 0.0
     weight = weight[counted, None]
     apart = (gradients[counted] / weight - gradients.sum(axis=0) / weight.sum()) * np.sqrt(weight)
-    return np.einsum("nj,nk->jk", apart, apart)  # without BLAS, whose sums depend on its threads
+    return np.einsum("nj,nk->jk", apart, apart)  # without BLAS, because its sums depend on the number of threads
 
 
 def _without(data: Data, rows: NDArray[np.int64]) -> Data:
-    """The table without some cases and without their votes."""
+    """The table without some cases and their votes."""
     cases = np.delete(np.arange(len(data.y)), rows)
     voters = np.setdiff1d(np.arange(len(data.y_parents)), data.own_parent[rows])
-    place = np.full(len(data.y_parents) + 1, -1)  # the last is that of cases that are no parents, -1
+    place = np.full(len(data.y_parents) + 1, -1)  # the last entry is for cases that are not parents, -1
     place[voters] = np.arange(len(voters))
     return data._replace(
         x=data.x[cases],
@@ -399,7 +400,7 @@ def _without(data: Data, rows: NDArray[np.int64]) -> Data:
 
 
 def weights_of_cases(y: NDArray[np.int64], class_weight: Array | None, case_weight: Array | None) -> Array:
-    """Weight of each case, (n,). Class weights shift weight between the classes without changing the total.
+    """Weight of each case, (n,). Class weights redistribute weight between classes without changing the total.
 
     Examples
     --------

@@ -1,20 +1,22 @@
 """Importances for times to an event: the leave-one-out likelihood of right-censored times.
 
-Time is divided into K intervals. The class of a case is its interval and whether its event happened in it, ``2 k +
-event``, so sums of votes by class suffice. In part g of the follow-up, its early or late half, the cases
-of a class expect E_cg events: the hazards h0_k of all past cases, summed over the intervals of this part in which they
-were followed, with half of the last one. There, the voters on a case have O_g events (the share of their votes from
-cases with an event), compared with E_g expected (the mean of E_cg over their votes); O and E are the sums over both
-parts. The case has the hazards of all past cases, multiplied by a power of a ratio:
+Time is divided into K intervals. The class of a case combines its interval with whether its event occurred in it,
+``2 k + event``, so sums of votes by class suffice. The follow-up has two parts g, the early and the late half. In part
+g, the expected number of events of a case of class c is E_cg: the sum of the hazards h0_k of all past cases over the
+intervals of this part in which the case was followed, with half of the last interval. In this part, the voters on a
+case have O_g events (the share of their votes from cases with an event), compared with E_g expected events (the mean of
+E_cg over their votes); O and E are the sums over both parts. The hazards of the case are the hazards of all past cases
+multiplied by a power of a ratio:
 
     h_k = h0_k ratio_g^slope,   ratio_g = (O_g + WHOLE O + LEAST p) / (E_g + WHOLE E + LEAST p),   k in part g,
 
 where p is the share of all past cases with an event. The slope is learned together with the importances. A case
 contributes ``event log h - sum_g E_cg ratio_g^slope``. Everything else is as in `importances_at_scale`.
 
-A feature may matter only early, so each part has a separate ratio, shrunk towards that of the whole follow-up. With
-about ten events per interval, ratios of individual intervals are mostly noise, and their likelihood would favor too
-small a slope. The weight of the difference between early and late is learned afterwards (`calibrate_times`).
+A feature may matter only early, so each part has a separate ratio, shrunk toward the ratio of the whole follow-up. With
+about ten events per interval, the ratios of individual intervals would be mostly noise, and their likelihood would
+favor a slope that is too small. The weight of the difference between early and late is learned later
+(`calibrate_times`).
 """
 
 from __future__ import annotations
@@ -34,26 +36,26 @@ from bayespatch.retrieval.votes import leave_one_out_sums
 Array = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
-EVENTS_PER_INTERVAL = 10  # at least, on average
-N_PARTS = 2  # of the follow-up, in which hazards may differ
-WHOLE = 0.5  # how much the whole follow-up counts in the ratio of a part
-_SMALLEST = 1e-9  # events in an interval
+EVENTS_PER_INTERVAL = 10  # minimum on average
+N_PARTS = 2  # parts of the follow-up, in which hazard ratios may differ
+WHOLE = 0.5  # weight of the whole follow-up in the ratio of a part
+_SMALLEST = 1e-9  # smallest number of events in an interval
 
 
 class TimeIntervals(NamedTuple):
-    """K time intervals, starting at 0; each contains its upper end, and the last is unbounded.
+    """K time intervals, starting at 0; each includes its upper end, and the last is unbounded.
 
     Attributes
     ----------
     cuts : array of shape (K - 1,)
-        Upper ends of all intervals but the last.
+        Upper ends of all intervals except the last.
     """
 
     cuts: Array
 
     @classmethod
     def learn(cls, time: Array, event: NDArray[np.bool_], most: int) -> TimeIntervals:
-        """At most `most` intervals with about the same number of events.
+        """At most `most` intervals with about equal numbers of events.
 
         Examples
         --------
@@ -72,17 +74,17 @@ class TimeIntervals(NamedTuple):
         return len(self.cuts) + 1
 
     def place(self, time: Array) -> Codes:
-        """Interval of each time."""
+        """The interval of each time."""
         return np.searchsorted(self.cuts, time, side="left").astype(np.int64)
 
     def codes(self, time: Array, event: NDArray[np.bool_]) -> Codes:
-        """Class of each case: ``2 k + event``."""
+        """The class of each case: ``2 k + event``."""
         return 2 * self.place(time) + event
 
     def log_likelihood(self, hazard: Array, codes: Codes) -> Array:
-        """Log probability of the classes of cases, (n,), from the cumulative hazard within each interval, (n, K).
+        """Log probability, (n,), of the classes of n cases, from the cumulative hazard within each interval, (n, K).
 
-        For cases censored in an interval, half of it is counted.
+        If a case is censored in an interval, half of the interval counts.
         """
         interval, event, k = codes[:, None] // 2, codes[:, None] % 2 == 1, np.arange(self.n)
         own = k == interval
@@ -92,7 +94,7 @@ class TimeIntervals(NamedTuple):
 
 
 def parts_of(n_intervals: int) -> Array:
-    """Membership of intervals in parts of the follow-up, 0 or 1, (K, G).
+    """Whether each interval belongs to each part of the follow-up, 0 or 1, (K, G).
 
     Examples
     --------
@@ -104,13 +106,13 @@ def parts_of(n_intervals: int) -> Array:
 
 
 def expected_events(codes: Codes, n_intervals: int) -> tuple[Array, Array]:
-    """Events that the cases of each class expect in each part of the follow-up, (2 K, G), and the hazards of all, (K,).
+    """Expected events, (2 K, G), of a case of each class in each part of the follow-up, and the overall hazards, (K,).
 
-    The expected events of all cases add up to their events.
+    The expected numbers of events of all cases add up to the number of events.
 
     Examples
     --------
-    >>> expected, hazard = expected_events(np.array([0, 1, 1, 3]), 2)  # one case censored, three events
+    >>> expected, hazard = expected_events(np.array([0, 1, 1, 3]), 2)  # one censored case and three events
     >>> hazard
     array([0.8, 2. ])
     >>> expected[[0, 2]]
@@ -126,7 +128,7 @@ def expected_events(codes: Codes, n_intervals: int) -> tuple[Array, Array]:
 
 
 class LeaveOneOutTimes(LeaveOneOutBatches):
-    """The leave-one-out density of the importances if outcomes are times; classes are those of `TimeIntervals`.
+    """The leave-one-out density of the importances if outcomes are times; the classes are defined by `TimeIntervals`.
 
     Examples
     --------
@@ -137,13 +139,13 @@ class LeaveOneOutTimes(LeaveOneOutBatches):
     >>> y = TimeIntervals.learn(time, event, 4).codes(time, event)
     >>> past = Data(x, y, x, y, np.array([2.0, 2.0]), 8, np.zeros(2), np.arange(300))
     >>> importances = LeaveOneOutTimes(past, Model(), np.full(8, 0.125)).learn(seed=0)
-    >>> bool(importances.mode[0] > importances.mode[1])  # the first feature tells the time, the second nothing
+    >>> bool(importances.mode[0] > importances.mode[1])  # the first feature affects the time; the second is noise
     True
     """
 
     @cached_property
     def _by_part(self) -> tuple[Array, Array, Array]:
-        """Events and expected events of each class in each part of the follow-up, (M, G), and the hazards, (K,)."""
+        """Events and expected events of each class in each part of the follow-up, (M, G), and hazards, (K,)."""
         n = self.data.n_classes // 2
         events = np.asarray(np.kron(parts_of(n), [[0.0], [1.0]]), dtype=np.float64)
         return events, *expected_events(self.data.y, n)
@@ -167,18 +169,18 @@ class LeaveOneOutTimes(LeaveOneOutBatches):
         codes = self.data.y[rows]
         rate = LEAST * float(events[self.data.y].sum(axis=1).mean())
         smooth = np.eye(events.shape[1]) + WHOLE
-        happened = np.einsum("nmc,mg->ngc", share, events @ smooth)
-        awaited = np.einsum("nmc,mg->ngc", share, expected @ smooth)
-        above, below = happened[:, :, -1] + rate, awaited[:, :, -1] + rate
+        observed_votes = np.einsum("nmc,mg->ngc", share, events @ smooth)
+        expected_votes = np.einsum("nmc,mg->ngc", share, expected @ smooth)
+        above, below = observed_votes[:, :, -1] + rate, expected_votes[:, :, -1] + rate
         log_ratio = np.log(above / below)
-        mine, ratio = events[codes], np.exp(slope * log_ratio)
-        log_p = (mine * slope * log_ratio - expected[codes] * ratio).sum(axis=1)
-        log_p += mine.sum(axis=1) * np.log(base[codes // 2])
-        # Derivative by the logarithm of the ratio, and from there by the logarithms of the weights.
-        by_ratio = slope * (mine - expected[codes] * ratio)
-        everyone = share[:, :, :-1].sum(axis=1)[:, None]
-        of_above = (happened[:, :, :-1] - happened[:, :, -1:] * everyone) / above[:, :, None]
-        of_below = (awaited[:, :, :-1] - awaited[:, :, -1:] * everyone) / below[:, :, None]
+        own_events, ratio = events[codes], np.exp(slope * log_ratio)
+        log_p = (own_events * slope * log_ratio - expected[codes] * ratio).sum(axis=1)
+        log_p += own_events.sum(axis=1) * np.log(base[codes // 2])
+        # Derivative with respect to the log ratio, and from it with respect to the log weights.
+        by_ratio = slope * (own_events - expected[codes] * ratio)
+        all_shares = share[:, :, :-1].sum(axis=1)[:, None]
+        of_above = (observed_votes[:, :, :-1] - observed_votes[:, :, -1:] * all_shares) / above[:, :, None]
+        of_below = (expected_votes[:, :, :-1] - expected_votes[:, :, -1:] * all_shares) / below[:, :, None]
         gradient = self.effects.gradient(position, np.einsum("ng,ngc->nc", by_ratio, of_above - of_below))
         weight = self.weight[rows]
         return weight * log_p, weight[:, None] * np.column_stack([gradient, (by_ratio * log_ratio).sum(axis=1)])

@@ -1,14 +1,14 @@
-"""Conversion of votes to the distribution of a number.
+"""Conversion of votes to a distribution of a numeric outcome.
 
-Each neighbor votes for its own outcome. Low, medium and high outcomes are classes, and the votes for these are
-calibrated like other votes (`calibrate`). The neighbors' outcomes are weighted accordingly, then shifted and scaled
-such that their mean and spread are calibrated, and each gets a normal kernel (affine kernel dressing: Bröcker and
-Smith, Tellus A 60, 2008):
+Each neighbor votes for its own outcome. Low, medium and high outcomes are classes, and the votes for these classes are
+calibrated like other votes (`calibrate`). The neighbors' outcomes are weighted accordingly, then shifted and scaled so
+that their mean and spread are calibrated, and each gets a normal kernel (affine kernel dressing: Bröcker and Smith,
+Tellus A 60, 2008):
 
     y ~ sum_b weight_b Normal(location + spread * (y_b - mean), bandwidth),    mean = sum_b weight_b y_b,
     location = center + slope * (mean - center).
 
-The three parameters are learned from leave-one-out votes on past cases by maximum likelihood.
+The three parameters are learned from leave-one-out votes on past cases by penalized maximum likelihood.
 """
 
 from __future__ import annotations
@@ -26,14 +26,15 @@ from scipy.special import ndtr
 from bayespatch.calibrate import Calibration
 from bayespatch.metrics import weighted_quantiles
 
-N_GROUPS = 256  # of parents with about the same outcome, from which the numbers are learned
-# Outcomes are distinguished down to this part of their mean absolute deviation, or the usual step from one to the next
-# if that is more. A density, which knows no limit, would make kernels of no width where outcomes are tied.
+N_GROUPS = 256  # groups of parents with about the same outcome, used to learn the parameters
+# Outcomes are distinguished down to this fraction of their mean absolute deviation, or to the usual step between
+# outcomes if this is larger. Without this limit, tied outcomes would make the width of the kernels 0.
 RESOLUTION = 0.05
-# Standard deviations of the normal priors of log slope, log spread and log bandwidth: a few cases do not say much.
+# Standard deviations of the normal priors of log slope, log spread and log bandwidth, which matter if there are few
+# cases.
 LOG_SD = 1.0
-_HALVINGS = 50  # of the range of a quantile
-_FARTHEST = 10.0  # bandwidths: a normal kernel has nothing there
+_HALVINGS = 50  # bisection steps for a quantile
+_FARTHEST = 10.0  # bandwidths beyond which a normal kernel is negligible
 
 
 @dataclass(frozen=True)
@@ -47,9 +48,9 @@ class KernelDensity:
     slope : float
         Above 1 if the mean of the neighbors' outcomes is too close to the center.
     spread : float
-        Scale of the differences between the neighbors: below 1 if they are too large.
+        Scale factor for the differences between the neighbors' outcomes: below 1 if they are too large.
     bandwidth : float
-        Standard deviation of a kernel, in the outcome's unit.
+        Standard deviation of a kernel, in the unit of the outcome.
 
     Examples
     --------
@@ -74,25 +75,24 @@ class KernelDensity:
         voter_weight: NDArray[np.float64] | None = None,
         case_weight: NDArray[np.float64] | None = None,
     ) -> KernelDensity:
-        """Learn the parameters that maximize the likelihood of the outcomes y of past cases, given the leave-one-out
-        votes.
+        """Learn the parameters from the outcomes y of past cases and the leave-one-out votes on them.
 
         Parameters
         ----------
         weights : array of shape (n, S)
-            Of the votes; see `vote_weights` and `calibrated_weights`.
+            Weights of the parents' outcomes; see `vote_weights` and `calibrated_weights`.
         outcomes : array of shape (S,)
-            Of the parents.
+            Outcomes of the parents.
         y : array of shape (n,)
-            Of the past cases.
+            Outcomes of the past cases.
         voter_weight, case_weight : arrays of shape (S,) and (n,), optional
             Weight of each parent and of each past case.
         """
         center, scale = float(np.average(outcomes, weights=voter_weight)), _scale(outcomes, voter_weight)
         counts = np.ones(len(y)) if case_weight is None else case_weight
         step = max(RESOLUTION * scale, _step(outcomes))
-        narrowest = step / math.sqrt(12.0)  # the standard deviation of what rounding to such steps takes away
-        # A case unlike all others is not to widen the kernels of everybody: one in n + 1 may lie anywhere.
+        narrowest = step / math.sqrt(12.0)  # the standard deviation of the error from rounding to these steps
+        # To prevent a single outlier from widening all kernels, allow one in n + 1 outcomes to be anywhere.
         stray = step / (np.pi * scale * (1.0 + ((y - center) / scale) ** 2)) / counts.sum()
 
         def dressed(at: NDArray[np.float64]) -> KernelDensity:
@@ -107,7 +107,7 @@ class KernelDensity:
         return dressed(minimize(loss, np.zeros(3), method="Nelder-Mead", options={"xatol": 1e-3, "fatol": 1e-3}).x)
 
     def mean(self, weights: ArrayLike, outcomes: ArrayLike) -> NDArray[np.float64]:
-        """The mean, (n,), of weights (n, S) on outcomes (S,)."""
+        """The mean, (n,), for weights (n, S) of outcomes (S,)."""
         plain = (np.asarray(weights) * np.asarray(outcomes)).sum(axis=1)
         return np.asarray(self.center + self.slope * (plain - self.center))
 
@@ -120,7 +120,7 @@ class KernelDensity:
         return np.asarray((shares * kernel).sum(axis=1))
 
     def quantiles(self, weights: ArrayLike, outcomes: ArrayLike, levels: ArrayLike) -> NDArray[np.float64]:
-        """Quantiles, (n, L), at L levels between 0 and 1."""
+        """Quantiles, (n, L), for L levels between 0 and 1."""
         values = np.asarray(outcomes, dtype=np.float64)
         plain = (np.asarray(weights) * values).sum(axis=1)
         location, margin = self.mean(weights, values), _FARTHEST * self.bandwidth
@@ -138,9 +138,9 @@ def quantile_between(
     level: float,
     below: Callable[[NDArray[np.float64]], NDArray[np.float64]],
 ) -> NDArray[np.float64]:
-    """Quantiles of distribution functions between given bounds, by bisection to rounding error.
+    """Quantiles of distribution functions between bounds, by bisection to within rounding error.
 
-    scipy.optimize.elementwise requires SciPy 1.15, and everything else works with 1.14.
+    This replaces scipy.optimize.elementwise, which would require SciPy 1.15 instead of 1.14.
 
     Examples
     --------
@@ -157,9 +157,9 @@ def quantile_between(
 def vote_weights(
     share: NDArray[np.float32], own_parent: NDArray[np.int64], voter_weight: NDArray[np.float64] | None = None
 ) -> NDArray[np.float64]:
-    """Weights of S parents in the outcome of n cases, (n, S), each row with the sum 1.
+    """Weights, (n, S), of S parents in the outcome of n cases; each row adds up to 1.
 
-    Each parent has its mean share of the votes; the rest, the share of the base rates, is divided equally among all
+    The weight of a parent is its mean share of the votes; the share of the base rates is divided equally among all
     parents except the case itself.
 
     Parameters
@@ -167,7 +167,7 @@ def vote_weights(
     share : array of shape (n, S)
         Mean shares of the votes.
     own_parent : int array of shape (n,)
-        Index of a case among the parents, -1 if it is not one.
+        Index of the case among the parents, -1 if it is not a parent.
     voter_weight : array of shape (S,), optional
         Weight of each parent.
 
@@ -187,14 +187,14 @@ def vote_weights(
 
 
 def class_weights(weights: NDArray[np.float64], classes: NDArray[np.int64], n_classes: int) -> NDArray[np.float64]:
-    """The total weight of each class, (n, M), from weights of parents, (n, S), with these classes, (S,)."""
+    """The total weight of each class, (n, M), from the weights, (n, S), and classes, (S,), of the parents."""
     return np.column_stack([(weights * (classes == m)).sum(axis=1) for m in range(n_classes)])
 
 
 def calibrated_weights(
     weights: NDArray[np.float64], classes: NDArray[np.int64], calibration: Calibration
 ) -> NDArray[np.float64]:
-    """Weights (n, S) that give each class its calibrated probability; proportions within a class are unchanged.
+    """Weights (n, S) that give each class its calibrated probability, without changing proportions within a class.
 
     Examples
     --------
@@ -208,7 +208,7 @@ def calibrated_weights(
 
 
 class OutcomeGroups(NamedTuple):
-    """Groups of parents of one class with about the same outcome, whose weights are combined.
+    """Groups of parents with the same class and about the same outcome, whose weights are combined.
 
     Attributes
     ----------
@@ -217,9 +217,9 @@ class OutcomeGroups(NamedTuple):
     starts : int array of shape (G,)
         Start of each group in this order.
     outcomes, classes : arrays of shape (G,)
-        Mean outcome of a group, and its class.
+        Mean outcome and class of each group.
     weights : array of shape (G,), or None
-        Weight of a group: the sum of its parents' weights; None if parents have none.
+        Sum of the weights of the parents in each group; None if parents have no weights.
     """
 
     order: NDArray[np.int64]
@@ -249,18 +249,18 @@ class OutcomeGroups(NamedTuple):
         return cls(order, starts, means, in_order[starts], totals)
 
     def sums(self, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The weights of the groups, (n, G), from those of the parents, (n, S)."""
+        """The weights of the groups, (n, G), from the weights of the parents, (n, S)."""
         return np.asarray(np.add.reduceat(weights[:, self.order], self.starts, axis=1))
 
 
 def _scale(outcomes: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> float:
-    """Mean absolute deviation from the median; next to nothing where all outcomes are the same."""
+    """Mean absolute deviation from the median; a tiny number if all outcomes are equal."""
     middle = float(weighted_quantiles(outcomes, weights, np.array([0.5]))[0])
     deviation = float(np.average(np.abs(outcomes - middle), weights=weights))
     return max(deviation, 1e-12 * float(np.abs(outcomes).max()), 1e-300)
 
 
 def _step(outcomes: NDArray[np.float64]) -> float:
-    """The usual distance from one outcome to the next; 0 where all are the same."""
+    """The usual distance between consecutive outcomes; 0 if all are equal."""
     steps = np.diff(np.unique(outcomes))
     return float(np.median(steps)) if steps.size else 0.0

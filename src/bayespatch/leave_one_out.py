@@ -1,7 +1,7 @@
-"""Leave-one-out predictions of past cases, used for calibration and all reported scores.
+"""Leave-one-out predictions of past cases, for calibration and all reported scores.
 
-The importances maximize leave-one-out predictions, so they predict the training rows better than new ones. Rows are
-therefore predicted in folds, each with importances learned without that fold (`HeldOut`).
+The importances are learned from leave-one-out predictions, so they predict the training rows better than new rows.
+Therefore, rows are predicted in folds, each with importances learned without the fold (`HeldOut`).
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from bayespatch.predict import Prediction, predict_batches
 from bayespatch.sampling.posterior import Posterior
 from bayespatch.types import Parameters
 
-REPORTED = 256  # cases that are predicted between two reports of progress, at least
-# Past cases that are predicted by the others: enough for a slope within a few hundredths. What is learned from them is
-# as exact as the cases of the rarest class allow, so there are more of them where few have it.
+REPORTED = 256  # minimum number of cases predicted between two progress reports
+# Past cases predicted from the others: enough to learn a slope to within a few hundredths. The precision depends on the
+# number of cases in the rarest class, so more cases are used if this class is rare.
 N_LEFT_OUT, N_OF_RAREST, MAX_LEFT_OUT = 2000, 400, 5000
 
 
@@ -29,7 +29,7 @@ class HeldOut(NamedTuple):
     Attributes
     ----------
     rows : int array
-        The rows; the folds together contain the whole table.
+        The rows; all folds together cover the whole table.
     posterior : Posterior
         The importances.
     """
@@ -39,14 +39,14 @@ class HeldOut(NamedTuple):
 
 
 class LeaveOneOutVotes(NamedTuple):
-    """Past cases predicted by all others (leave-one-out), with their own labels hidden.
+    """Leave-one-out predictions: past cases, each predicted from all the others, with its own label hidden.
 
     Attributes
     ----------
     rows : int array of shape (R,)
         Rows of the training table.
     votes : array of shape (R, M)
-        Mean shares of the votes for each class.
+        Mean vote shares of each class.
     familiarity : array of shape (R,)
         As in `Prediction`.
     """
@@ -66,7 +66,7 @@ def leave_one_out_votes(
     scheduler: str | None = None,
     report: Callable[[int], object] = lambda done: None,
 ) -> tuple[LeaveOneOutVotes, NDArray[np.float64]]:
-    """Predict the past cases, or evenly spaced ones of many, each without itself.
+    """Predict the past cases, or `most` evenly spaced ones, each from all the others.
 
     Parameters
     ----------
@@ -75,9 +75,11 @@ def leave_one_out_votes(
     past : Data
         The rows of the training table and its parents; `past.own_parent` has the parent that is the row itself.
     held_out : sequence of HeldOut, optional
-        Importances learned without each fold of the rows. Votes come from these, familiarity from `posterior`.
-    n_threads, engine, scheduler
-        As in `predict_batches`.
+        Importances learned without each fold of the rows, used for the votes; familiarity uses `posterior`.
+    most : int, optional
+        Maximum number of cases; by default `n_left_out`.
+    error, max_passes, n_threads, engine, scheduler
+        As in `predict_batches`; `error` applies to the votes.
     report : callable
         Called with the number of finished cases.
 
@@ -85,7 +87,7 @@ def leave_one_out_votes(
     -------
     LeaveOneOutVotes
     array of shape (R, C, B, M)
-        Their votes in each batch of each chain.
+        The votes in each batch of each chain.
     """
     chosen, hidden = cases_left_out(past)
     settings: Parameters = dict(max_passes=1, n_threads=n_threads, engine=engine, scheduler=scheduler)
@@ -95,18 +97,18 @@ def leave_one_out_votes(
         part = cases_of(hidden, np.arange(first, min(first + size, len(chosen))))
         parts += list(predict_batches(posterior, part, **settings))
         report(min(first + size, len(chosen)))
-    seen = Prediction.joined(parts)
-    for places, own in by_fold(posterior, held_out, chosen) if held_out else ():
-        fold = Prediction.joined(list(predict_batches(own, cases_of(hidden, places), **settings)))
-        seen.votes_by_batch[places] = fold.votes_by_batch
-    by_chain = seen.votes_by_batch.reshape(len(chosen), posterior.n_chains, -1, past.n_classes)
-    return LeaveOneOutVotes(chosen, seen.mean_votes(), seen.familiarity), by_chain
+    predictions = Prediction.joined(parts)
+    for places, fold_posterior in by_fold(posterior, held_out, chosen) if held_out else ():
+        fold = Prediction.joined(list(predict_batches(fold_posterior, cases_of(hidden, places), **settings)))
+        predictions.votes_by_batch[places] = fold.votes_by_batch
+    by_chain = predictions.votes_by_batch.reshape(len(chosen), posterior.n_chains, -1, past.n_classes)
+    return LeaveOneOutVotes(chosen, predictions.mean_votes(), predictions.familiarity), by_chain
 
 
 def by_fold(
     posterior: Posterior, held_out: Sequence[HeldOut], chosen: NDArray[np.int64]
 ) -> Iterator[tuple[NDArray[np.int64], Posterior]]:
-    """Positions among the chosen rows, and the importances that predict them: `posterior` without folds."""
+    """Positions among the chosen rows and the importances that predict them; without folds, these are `posterior`."""
     if not held_out:
         yield np.arange(len(chosen)), posterior
     for fold in held_out:
@@ -121,7 +123,7 @@ def cases_of(data: Data, places: NDArray[np.int64]) -> Data:
 
 
 def n_left_out(y: NDArray[np.int64]) -> int:
-    """Number of past cases with these classes to predict from the others.
+    """Number of past cases to predict from the others, given the classes.
 
     Examples
     --------
@@ -132,8 +134,8 @@ def n_left_out(y: NDArray[np.int64]) -> int:
     4000
     """
     rarest = int(np.unique(y, return_counts=True)[1].min(initial=len(y)))
-    wanted = max(N_LEFT_OUT, N_OF_RAREST * len(y) // max(1, rarest))
-    return min(len(y), wanted, MAX_LEFT_OUT)
+    enough = max(N_LEFT_OUT, N_OF_RAREST * len(y) // max(1, rarest))
+    return min(len(y), enough, MAX_LEFT_OUT)
 
 
 def cases_left_out(past: Data) -> tuple[NDArray[np.int64], Data]:

@@ -1,7 +1,7 @@
 """Scores of predicted probabilities, with intervals, curves and thresholds.
 
-Scores are scikit-learn's; those of the bootstrap are reimplemented for speed and tested against them.
-Probabilities are arrays of shape (n, M), classes are codes 0..M-1.
+Scores come from scikit-learn; scores in the bootstrap are reimplemented for speed and tested against scikit-learn.
+Probabilities are arrays of shape (n, M), and classes are codes 0..M-1.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from sklearn.metrics import (
 )
 from sklearn.metrics import log_loss as sklearn_log_loss
 
-CONFIDENCE = 0.95  # of the intervals of rates and scores
-LEAST = 1e-15  # of a probability, in the log loss
+CONFIDENCE = 0.95  # level of the intervals for rates and scores
+LEAST = 1e-15  # smallest probability in the log loss
 THRESHOLDS = (0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 Probabilities = NDArray[np.float64]
@@ -35,7 +35,7 @@ Codes = NDArray[np.int64]
 def weighted_quantiles(
     numbers: NDArray[np.float64], weights: NDArray[np.float64] | None, levels: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Weighted quantiles; with whole weights, those of ``np.quantile`` on repeated numbers.
+    """Weighted quantiles. Integer weights give the same result as ``np.quantile`` on repeated numbers.
 
     Examples
     --------
@@ -55,12 +55,12 @@ def weighted_quantiles(
 
 
 def accuracy(p: Probabilities, y: Codes) -> float:
-    """Share of cases whose most probable class is correct."""
+    """Share of cases for which the most probable class is correct."""
     return float(accuracy_score(y, p.argmax(axis=1)))
 
 
 def auc(p: Probabilities, y: Codes) -> float | None:
-    """Area under the ROC curve; with more than two classes, the mean of one-versus-rest areas.
+    """Area under the ROC curve; with more than two classes, the mean of the one-versus-rest areas.
 
     Examples
     --------
@@ -86,7 +86,8 @@ def average_precision(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> float |
 def net_benefit(p: NDArray[np.float64], hit: NDArray[np.bool_], at: float) -> float:
     """Net benefit of flagging cases whose probability is at least `at` (Vickers and Elkin 2006).
 
-    Hits minus false alarms, each of which counts at / (1 - at) hits, per case. Flagging no case has 0.
+    The number of hits minus the number of false alarms times at / (1 - at), divided by the number of cases. Flagging no
+    case has net benefit 0.
 
     Examples
     --------
@@ -98,7 +99,7 @@ def net_benefit(p: NDArray[np.float64], hit: NDArray[np.bool_], at: float) -> fl
 
 
 def log_loss(p: Probabilities, y: Codes, least: float = LEAST) -> float:
-    """Mean negative logarithm of the probability of the observed class, at least `least`.
+    """Mean negative log probability of the observed class; probabilities are at least `least`.
 
     Examples
     --------
@@ -111,22 +112,22 @@ def log_loss(p: Probabilities, y: Codes, least: float = LEAST) -> float:
 def brier(p: Probabilities, y: Codes) -> float:
     """Brier score: half the mean squared distance between the probabilities and the outcomes.
 
-    With two classes this is the usual score; it is between 0 and 1 with any number of classes.
+    With two classes this is the usual score; with any number of classes it is between 0 and 1.
 
     Examples
     --------
     >>> round(brier(np.array([[0.5, 0.5], [0.2, 0.8]]), np.array([0, 1])), 4)
     0.145
     """
-    # Class by class: with all at once, scikit-learn warns if rounded probabilities do not add up to 1.
+    # Class by class, because scikit-learn warns if rounded probabilities of all classes do not add up to 1.
     return 0.5 * sum(float(brier_score_loss(y == m, p[:, m], pos_label=True)) for m in range(p.shape[1]))
 
 
 def ranked_probability_score(p: Probabilities, y: Codes, order: Sequence[int] | None = None) -> float:
-    """Ranked probability score of ordered classes: probability far from the observed class costs more.
+    """Ranked probability score for ordered classes: probability far from the observed class is penalized more.
 
-    The squared gaps between cumulative probabilities and outcomes, averaged over the M - 1 steps of the scale and over
-    the cases (Epstein 1969). Between 0 and 1; with two classes it is the Brier score.
+    The mean squared difference between cumulative probabilities and outcomes over the M - 1 steps of the scale and over
+    the cases (Epstein 1969). It is between 0 and 1; with two classes it equals the Brier score.
 
     Parameters
     ----------
@@ -135,7 +136,7 @@ def ranked_probability_score(p: Probabilities, y: Codes, order: Sequence[int] | 
     y : int array of shape (n,)
         Classes.
     order : sequence of M ints, optional
-        The classes from the first to the last; without it 0 to M - 1.
+        The classes from the first to the last; by default 0 to M - 1.
 
     Examples
     --------
@@ -152,14 +153,14 @@ def ranked_probability_score(p: Probabilities, y: Codes, order: Sequence[int] | 
 
 
 def calibration_error(p: Probabilities, y: Codes, n_bins: int = 10) -> float:
-    """Mean gap between predicted and observed frequency over bins of equal size, and over classes."""
+    """Mean gap between predicted and observed frequency over bins with equal numbers of cases, and over classes."""
     classes = range(1, 2) if p.shape[1] == 2 else range(p.shape[1])
     curves = [calibration_curve(p[:, m], y == m, n_bins) for m in classes]
     return float(np.mean([abs(part.predicted - part.observed) for curve in curves for part in curve]))
 
 
 def expected_calibration_error(p: NDArray[np.float64], hit: NDArray[np.bool_], n_bins: int = 10) -> float:
-    """Mean gap over bins of equal width, each weighted by its cases (Naeini, Cooper and Hauskrecht 2015).
+    """Mean gap over bins of equal width, weighted by the number of cases (Naeini, Cooper and Hauskrecht 2015).
 
     Examples
     --------
@@ -181,18 +182,20 @@ SCORES: dict[str, Callable[[Probabilities, Codes], float | None]] = {
 def bootstrap(
     p: Probabilities, y: Codes, rng: np.random.Generator, n_boot: int = 200
 ) -> dict[str, tuple[float, float] | None]:
-    """Bootstrap intervals over the cases for all of `SCORES`."""
-    drawn = [rng.integers(0, len(y), len(y)) for _ in range(n_boot)]
-    # By hand, as means over the cases and by ranks: the checks in scikit-learn's functions, which are the same scores,
-    # take a second or more in so many resamples, for any number of cases.
+    """Bootstrap intervals for all of `SCORES`, resampling cases."""
+    samples = [rng.integers(0, len(y), len(y)) for _ in range(n_boot)]
+    # Reimplemented with means over the cases and ranks: scikit-learn's functions give the same scores, but with this
+    # many resamples their input checks take a second or more for any number of cases.
     rows = np.arange(len(y))
-    each = {
+    per_case = {
         "accuracy": (p.argmax(axis=1) == y).astype(np.float64),
         "log loss": -np.log(_possible(p, LEAST)[rows, y]),
         "Brier score": 0.5 * ((p - (y[:, None] == np.arange(p.shape[1]))) ** 2).sum(axis=1),
     }
-    values: dict[str, list[float]] = {name: [float(loss[rows].mean()) for rows in drawn] for name, loss in each.items()}
-    areas = (_mean_area(p[rows], y[rows], _area) for rows in drawn)
+    values: dict[str, list[float]] = {
+        name: [float(loss[rows].mean()) for rows in samples] for name, loss in per_case.items()
+    }
+    areas = (_mean_area(p[rows], y[rows], _area) for rows in samples)
     values["AUC"] = [area for area in areas if area is not None]
     tails = (1.0 - CONFIDENCE) / 2.0, (1.0 + CONFIDENCE) / 2.0
     return {
@@ -204,7 +207,7 @@ def bootstrap(
 
 
 def _possible(p: Probabilities, least: float) -> Probabilities:
-    """Probabilities of which none is less."""
+    """Probabilities clipped to at least `least`."""
     shares = np.maximum(p, least)
     return np.asarray(shares / shares.sum(axis=1, keepdims=True))
 
@@ -212,20 +215,20 @@ def _possible(p: Probabilities, least: float) -> Probabilities:
 def _mean_area(
     p: Probabilities, y: Codes, area: Callable[[NDArray[np.bool_], NDArray[np.float64]], float]
 ) -> float | None:
-    there = [m for m in range(p.shape[1]) if 0 < (y == m).sum() < len(y)]
+    classes = [m for m in range(p.shape[1]) if 0 < (y == m).sum() < len(y)]
     if p.shape[1] == 2:
-        there = there[-1:]
-    return float(np.mean([area(y == m, p[:, m]) for m in there])) if there else None
+        classes = classes[-1:]
+    return float(np.mean([area(y == m, p[:, m]) for m in classes])) if classes else None
 
 
 def _area(hit: NDArray[np.bool_], score: NDArray[np.float64]) -> float:
-    """Area under the ROC curve: how often a hit has the higher score, ties by half (Mann and Whitney)."""
+    """Area under the ROC curve: how often a hit has the higher score, with ties counted as half (Mann-Whitney)."""
     n, n_hit = len(hit), int(hit.sum())
     return (float(rankdata(score)[hit].sum()) - n_hit * (n_hit + 1) / 2.0) / (n_hit * (n - n_hit))
 
 
 def rate_interval(count: int, n: int) -> tuple[float, float]:
-    """Wilson's interval of a rate; 0 to 1 without cases.
+    """Wilson's interval for a rate; 0 to 1 without cases.
 
     Examples
     --------
@@ -241,17 +244,17 @@ def rate_interval(count: int, n: int) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class CalibrationBin:
-    """Cases with similar predicted probabilities: the mean, and the observed frequency."""
+    """Cases with similar predicted probabilities: the mean probability and the observed frequency."""
 
     n: int
     predicted: float
     observed: float
-    low: float  # interval of `observed`, Wilson's
+    low: float  # Wilson's interval for `observed`
     high: float
 
 
 def calibration_curve(p: NDArray[np.float64], hit: NDArray[np.bool_], n_bins: int) -> tuple[CalibrationBin, ...]:
-    """Cases ordered by predicted probability, in bins of about the same size.
+    """Calibration in bins of about equal size, from cases ordered by predicted probability.
 
     Examples
     --------
@@ -268,7 +271,7 @@ def calibration_curve(p: NDArray[np.float64], hit: NDArray[np.bool_], n_bins: in
 
 @dataclass(frozen=True)
 class Balance:
-    """Expected and observed number of cases of a class; `z` is their difference in standard deviations."""
+    """Expected and observed number of cases in a class; `z` is their difference in standard deviations."""
 
     expected: float
     observed: int
@@ -276,7 +279,7 @@ class Balance:
 
 
 def balance(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> Balance:
-    """Calibration in the large: the sum of the predicted probabilities and the number of cases with the class.
+    """Calibration-in-the-large: the sum of the predicted probabilities and the number of cases in the class.
 
     Examples
     --------
@@ -290,14 +293,15 @@ def balance(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> Balance:
 
 @dataclass(frozen=True)
 class CalibrationLine:
-    """Logistic recalibration, each with its 95 % interval (low, estimate, high).
+    """Logistic recalibration: intercept and slope, each with a 95% interval (low, estimate, high).
 
     Attributes
     ----------
     intercept : tuple
-        Calibration in the large: log odds are too low if above 0, too high if below; the slope is fixed at 1.
+        Calibration-in-the-large with the slope fixed at 1: above 0 if the predicted log odds are too low, below 0 if
+        they are too high.
     slope : tuple
-        1 if the spread of the probabilities is right; below 1 they are too extreme. The intercept is free.
+        The slope with a free intercept: 1 if the spread of the probabilities is right, below 1 if they are too extreme.
     """
 
     intercept: tuple[float, float, float]
@@ -305,9 +309,9 @@ class CalibrationLine:
 
 
 def calibration_line(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> CalibrationLine | None:
-    """Intercept and slope of the outcomes' log odds on the predicted ones (Cox 1958), by maximum likelihood.
+    """Intercept and slope of a logistic regression of the outcomes on the predicted log odds (Cox 1958).
 
-    None if all or no cases have the class, or if the predicted odds separate the classes perfectly.
+    None if all or no cases are in the class, or if the predicted odds separate the classes perfectly.
 
     Examples
     --------
@@ -347,7 +351,7 @@ def _logistic(
 
 @dataclass(frozen=True)
 class Threshold:
-    """Performance if cases are flagged whose probability is at least `at`.
+    """Performance of flagging cases with a probability of at least `at`.
 
     Attributes
     ----------
@@ -355,10 +359,10 @@ class Threshold:
     called : float
         Share of flagged cases.
     sensitivity, specificity, ppv, npv : float or None
-        Share of cases with the class that are flagged, and of those without it that are not; share of flagged cases
-        that have it, and of the others that do not. None if undefined.
+        Share of cases in the class that are flagged; share of cases outside the class that are not flagged; share of
+        flagged cases that are in the class; share of other cases that are outside the class. None if undefined.
     net_benefit, net_benefit_all : float or None
-        Of this threshold, and of flagging all cases; see `net_benefit`.
+        Net benefit of this threshold and of flagging all cases; see `net_benefit`.
     """
 
     at: float
@@ -403,7 +407,7 @@ def threshold_table(
 
 
 def roc_points(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> tuple[tuple[float, float], ...]:
-    """The ROC curve, (1 - specificity, sensitivity) at each threshold; empty if one of the two kinds is missing.
+    """The ROC curve, (1 - specificity, sensitivity) at each threshold; empty if all cases or no cases are hits.
 
     Examples
     --------
@@ -419,8 +423,8 @@ def roc_points(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> tuple[tuple[fl
 def precision_recall_points(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> tuple[tuple[float, float], ...]:
     """Corners of the precision-recall curve, (recall, precision); empty if the class does not occur.
 
-    The curve is a step function whose area is the average precision: a recall between those of two thresholds is
-    reached at the lower one, with its precision.
+    The curve is a step function whose area is the average precision: a recall between two thresholds has the precision
+    of the lower threshold, at which it is reached.
 
     Examples
     --------

@@ -1,14 +1,14 @@
-"""The model: observed and latent variables, and their joint probability.
+"""The model: observed and latent variables and their joint probability.
 
-All equations of the paper are here, in plain NumPy, one function each; the labels in
-brackets (``eq:g``, ``eq:xphi``, ...) are the paper's own. The samplers in ``engine`` are tested against this file.
+This module has all equations of the paper in plain NumPy, one function each; the labels in parentheses (``eq:g``,
+``eq:xphi``, ...) come from the paper. The samplers in ``engine`` are tested against this file.
 
-In all three models a parent b votes with weight kappa_ib for its class, and on the features that matter for its value:
+In all three models, parent b votes with weight kappa_ib for its class and, on the features that matter, for its values:
 
     g_ij(v) = lam0 + lam  * sum_b kappa_ib w_ibj [x_bj = v]        (eq:g, eq:gnew)
     h_i(m)  = mu0_m + mu_m * sum_b kappa_ib [y_b = m]              (eq:h, eq:hnew)
 
-and the value of a feature, or the class, is drawn with probability proportional to these.
+The value of a feature, or the class, is drawn with probability proportional to these votes.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ Likelihood = Literal["exact", "paper"]
 KINDS: tuple[ModelKind, ...] = ("I", "II", "III")
 LIKELIHOODS: tuple[Likelihood, ...] = ("exact", "paper")
 
-# Constants that may be one number for each of these.
+# Constants that may have one number per class or per feature.
 PER = {
     "mu0": "class",
     "mu": "class",
     "gamma": "feature",
     "sigma1": "feature",
 }
-# Beyond these values, a sampler's floats can no longer distinguish neighboring numbers; neither could any data.
+# Beyond these limits, the floats of a sampler can no longer distinguish neighboring numbers, nor could any data.
 SMALLEST_SHAPE, SMALLEST_VOTE, LARGEST = 1e-5, 1e-6, 1e6
 _SHAPES = ("gamma", "sigma1", "sigma2", "tau", "sigma3")
-HIDDEN = -1  # the label of a case whose class is not known
+HIDDEN = -1  # the label of a case with an unknown class
 
 TINY = np.finfo(np.float64).tiny
-EPSILON = np.finfo(np.float64).epsneg  # the smallest 1 - q that a float q below 1 can have
+EPSILON = np.finfo(np.float64).epsneg  # the smallest possible 1 - q for a float q below 1
 
 
 @dataclass(frozen=True)
@@ -48,21 +48,21 @@ class Hyperparameters:
     Parameters
     ----------
     alpha
-        α, the prior probability that a parent is a neighbor of a case: S·α neighbors are expected.
+        α, the prior probability that a parent is a neighbor of a case; the expected number of neighbors is S·α.
     lam0, lam
-        λ0, the base rate of every value of a feature, and λ, the weight of one neighbor's vote for its own value.
-        The smaller λ0 is relative to λ, the more agreement is rewarded.
+        λ0, the base votes of every value of a feature, and λ, the weight of one neighbor's vote for its own value.
+        The smaller λ0 is relative to λ, the more agreement counts.
     mu0, mu
         μ0, the base votes of a class, and μ, the weight of one neighbor's vote for its own class: one number each, or
-        one per class (μ0_m, μ_m). A case without neighbors has the classes in proportion to μ0_m.
+        one per class (μ0_m, μ_m). For a case without neighbors, the class probabilities are proportional to μ0_m.
     gamma, sigma1
         γ and σ1: the importance of a feature is q_j ~ Beta(γ, σ1), with mean γ / (γ + σ1); one number each, or one per
         feature (γ_j, σ1_j).
     sigma2
-        σ2: the importance of a feature of one parent is q̃_bj ~ Beta(σ2 q_j / (1 - q_j), σ2), whose mean is q_j. The
-        larger σ2, the more similar the parents.
+        σ2: the importance of a feature for an individual parent is q̃_bj ~ Beta(σ2 q_j / (1 - q_j), σ2), with mean q_j.
+        The larger σ2 is, the more similar the parents are.
     tau, sigma3
-        τ and σ3, used only by Model III: the influence of a neighbor is κ_ib ~ Beta(τ, σ3).
+        τ and σ3, used only in Model III: the influence of a neighbor is κ_ib ~ Beta(τ, σ3).
 
     Examples
     --------
@@ -117,7 +117,7 @@ class Hyperparameters:
         return cls(alpha=0.5, gamma=0.5, sigma1=0.5, sigma2=5.0, mu0=0.001, mu=1.0, lam0=0.001, lam=2.0)
 
     def mu_per_class(self, n_classes: int) -> NDArray[np.float64]:
-        """μ_m, the weight of a vote for each class, as an (M,) array.
+        """μ_m, the weight of a vote for each class, an array of shape (M,).
 
         Examples
         --------
@@ -127,7 +127,7 @@ class Hyperparameters:
         return self._each("mu", n_classes, "classes")
 
     def mu0_per_class(self, n_classes: int) -> NDArray[np.float64]:
-        """μ0_m, the base votes of each class, as an (M,) array.
+        """μ0_m, the base votes of each class, an array of shape (M,).
 
         Examples
         --------
@@ -137,7 +137,7 @@ class Hyperparameters:
         return self._each("mu0", n_classes, "classes")
 
     def q_prior(self, n_features: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """γ_j and σ1_j, the shapes of the prior of each feature's importance, two (P,) arrays.
+        """γ_j and σ1_j, the shapes of the prior of each feature's importance, two arrays of shape (P,).
 
         Examples
         --------
@@ -158,16 +158,16 @@ class Hyperparameters:
 
 @dataclass(frozen=True)
 class Model:
-    """Which of the three models, with which likelihood and which constants.
+    """The choice of model, likelihood and constants.
 
     Parameters
     ----------
     kind
-        How much a neighbor counts: "I", every neighbor equally, κ = z; "II", by the number of features that matter, κ =
-        z Σ_j w_ibj; "III", by a separate degree, κ = z · Beta(τ, σ3).
+        The influence of a neighbor: "I", equal for all neighbors, κ = z; "II", the number of features that matter,
+        κ = z Σ_j w_ibj; "III", a separate variable, κ = z · Beta(τ, σ3).
     likelihood
-        "exact", g(x) / Σ_v g(v), the probability under the model as stated; or "paper", (g(x) + 1) / (Σ_v g(v) + 1), as
-        printed in `eq:xphi` and `eq:simyphi`, which does not sum to one over x.
+        "exact", g(x) / Σ_v g(v), the probability that follows from the model; or "paper", (g(x) + 1) / (Σ_v g(v) + 1),
+        as printed in `eq:xphi` and `eq:simyphi`, which does not sum to one over x.
     hyper
         The constants.
     """
@@ -190,18 +190,18 @@ class PastElsewhere(Protocol):
 
     @property
     def n_cases(self) -> int:
-        """How many there are."""
+        """The number of past cases."""
 
     @property
     def weight_by_class(self) -> NDArray[np.float64]:
-        """Sum of their weights in each class, (M,)."""
+        """Sum of the weights of the past cases of each class, (M,)."""
 
 
 class Data(NamedTuple):
-    """What is observed: N cases, S parents (past cases), P features, M classes.
+    """The observed data: N cases, S parents (past cases), P features and M classes.
 
-    A case's value agrees with a parent's where ``|x_ij - x_bj| <= windows_j``; codes of categories have window 0.
-    NaN is a missing value: in a case, its likelihood is 1; in a parent, that parent cannot vote on the feature.
+    The values of a case and a parent agree if ``|x_ij - x_bj| <= windows_j``; codes of categories have window 0. NaN is
+    a missing value: in a case, it has likelihood 1; in a parent, it means that the parent does not vote on the feature.
     """
 
     x: NDArray[np.float64]  # (N, P)
@@ -211,13 +211,13 @@ class Data(NamedTuple):
     n_values: NDArray[np.float64]  # (P,)  V_j; range_j / (2 r_j) for a window
     n_classes: int
     windows: NDArray[np.float64]  # (P,)  r_j
-    own_parent: NDArray[np.int64]  # (N,)  the parent that is the case itself and so never its neighbor; -1: none
-    nested: tuple[tuple[float, ...], ...] = ()  # P further windows each, which closed-form votes compare as well
+    own_parent: NDArray[np.int64]  # (N,)  the parent that is the case itself, never its neighbor; -1: none
+    nested: tuple[tuple[float, ...], ...] = ()  # additional windows of each feature, for closed-form votes
     groups: NDArray[np.int64] | None = None  # (S,)  parents of the same group never vote on each other
-    weights: NDArray[np.float64] | None = None  # (S,)  how often a parent's closed-form vote counts; None: once
+    weights: NDArray[np.float64] | None = None  # (S,)  weights of the closed-form votes of parents; None: all 1
     # All past cases that vote in closed form, if they are not in this process; the parents are then a sample.
     elsewhere: PastElsewhere | None = None
-    rows_of_parents: NDArray[np.int64] | None = None  # (S,)  their rows elsewhere; `own_parent` then has such rows, too
+    rows_of_parents: NDArray[np.int64] | None = None  # (S,)  their rows elsewhere; `own_parent` then has these rows
 
     def every_window(self) -> list[tuple[float, ...]]:
         """The window of each feature and its further ones, P."""
@@ -225,7 +225,7 @@ class Data(NamedTuple):
         return [(window, *more) for window, more in zip(self.windows.tolist(), nested, strict=True)]
 
     def weight_by_class(self) -> NDArray[np.float64]:
-        """Sum of the weights of the past cases of each class that vote, (M,)."""
+        """Sum of the weights of the voting past cases of each class, (M,)."""
         if self.elsewhere is not None:
             return self.elsewhere.weight_by_class
         return np.bincount(self.y_parents, self.weights, self.n_classes).astype(np.float64)
@@ -234,35 +234,35 @@ class Data(NamedTuple):
 class Latent(NamedTuple):
     """One draw of the latent variables, with q-tilde integrated out.
 
-    ``w`` and ``kappa`` only matter where ``z`` is 1; elsewhere they are summed out and their entries are ignored.
+    ``w`` and ``kappa`` matter only if ``z`` is 1; otherwise they are summed out, and their entries are ignored.
     """
 
     q: NDArray[np.float64]  # (P,)
     z: NDArray[np.bool_]  # (N, S)
     w: NDArray[np.bool_]  # (N, S, P)
-    kappa: NDArray[np.float64]  # (N, S)  read by Model III alone; the others derive it from z and w
+    kappa: NDArray[np.float64]  # (N, S)  used only in Model III; the other models derive it from z and w
 
 
-# Who agrees with whom, and who may be a neighbor of whom
+# Agreement, and possible neighbors
 
 
 def agreement(data: Data) -> NDArray[np.bool_]:
-    """(N, S, P): where the case's value and the parent's agree, |x_ij - x_bj| <= r_j. A missing value never agrees."""
+    """(N, S, P): whether the values of case and parent agree, |x_ij - x_bj| <= r_j. A missing value never agrees."""
     return np.abs(data.x[:, None, :] - data.x_parents[None, :, :]) <= data.windows
 
 
 def can_vote(data: Data) -> NDArray[np.bool_]:
-    """(S, P): where the parent has a value. Where it has none, it casts no vote."""
+    """(S, P): whether the parent has a value. Without a value, it does not vote."""
     return ~np.isnan(data.x_parents)
 
 
 def observed(data: Data) -> NDArray[np.bool_]:
-    """(N, P): where the case has a value. Where it has none, its likelihood is 1."""
+    """(N, P): whether the case has a value. A missing value has likelihood 1."""
     return ~np.isnan(data.x)
 
 
 def may_be_neighbors(data: Data) -> NDArray[np.bool_]:
-    """(N, S): False where the parent is the case itself; there z is 0 and has no prior factor."""
+    """(N, S): False if the parent is the case itself, so that z is 0 without a prior factor."""
     return data.own_parent[:, None] != np.arange(len(data.x_parents))
 
 
@@ -270,9 +270,10 @@ def may_be_neighbors(data: Data) -> NDArray[np.bool_]:
 
 
 def influence(model: Model, latent: Latent) -> NDArray[np.float64]:
-    """κ, the weight with which each parent votes for each case, (N, S).
+    """κ, the weight of each parent's vote on each case, (N, S).
 
-    Model I: z_ib. Model II: z_ib Σ_j w_ibj, over all features, those with missing values too. Model III: z_ib κ_ib.
+    Model I: z_ib. Model II: z_ib Σ_j w_ibj, over all features, including those with missing values. Model III:
+    z_ib κ_ib.
     """
     if model.kind == "I":
         return latent.z.astype(np.float64)
@@ -282,7 +283,7 @@ def influence(model: Model, latent: Latent) -> NDArray[np.float64]:
 
 
 def feature_votes(data: Data, model: Model, latent: Latent) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The votes on each feature of each case that agree with the case's own value, and all of them; both (N, P).
+    """The votes on each feature of each case that agree with the case's own value, and all votes; both (N, P).
 
     agree_ij = Σ_b κ_ib w_ibj [x_bj = x_ij],  total_ij = Σ_b κ_ib w_ibj [x_bj is known]
     """
@@ -336,7 +337,7 @@ def label_constants(data: Data, model: Model) -> tuple[NDArray[np.float64], floa
 
 
 def log_likelihood_features(data: Data, model: Model, latent: Latent) -> NDArray[np.float64]:
-    """`eq:xphi`, corrected where the likelihood is exact: log p(x_ij | z, w, κ), (N, P); 0 where x_ij is missing."""
+    """`eq:xphi`, corrected if the likelihood is exact: log p(x_ij | z, w, κ), (N, P); 0 if x_ij is missing."""
     c1, c2 = feature_constants(data, model)
     agree, total = feature_votes(data, model, latent)
     log_likelihood = np.log(c1 + model.hyper.lam * agree) - np.log(c2 + model.hyper.lam * total)
@@ -344,7 +345,7 @@ def log_likelihood_features(data: Data, model: Model, latent: Latent) -> NDArray
 
 
 def log_likelihood_labels(data: Data, model: Model, latent: Latent) -> NDArray[np.float64]:
-    """`eq:simyphi`, corrected where the likelihood is exact: log p(y_i | z, κ), (N,); 0 where y_i is hidden."""
+    """`eq:simyphi`, corrected if the likelihood is exact: log p(y_i | z, κ), (N,); 0 if y_i is hidden."""
     c1, c2 = label_constants(data, model)
     votes = model.hyper.mu_per_class(data.n_classes) * label_votes(data, model, latent)
     label = np.maximum(data.y, 0)
@@ -356,12 +357,12 @@ def log_likelihood_labels(data: Data, model: Model, latent: Latent) -> NDArray[n
 
 
 def prior_shape(q: NDArray[np.float64], sigma2: float) -> NDArray[np.float64]:
-    """q'_j = σ2 q_j / (1 - q_j), the first shape of q-tilde's prior Beta(q'_j, σ2); kept off 0 and infinity."""
+    """q'_j = σ2 q_j / (1 - q_j), the first shape of q-tilde's prior Beta(q'_j, σ2), kept positive and finite."""
     return np.maximum(sigma2 * q / np.maximum(1.0 - q, EPSILON), TINY)
 
 
 def log_prior_z(data: Data, model: Model, latent: Latent) -> float:
-    """The log of p(z): every pair is connected with probability α; a case is never its own neighbor."""
+    """log p(z): a parent is a neighbor with probability α; a case is never its own neighbor."""
     allowed = may_be_neighbors(data)
     if np.any(latent.z & ~allowed):
         return -np.inf
@@ -370,7 +371,7 @@ def log_prior_z(data: Data, model: Model, latent: Latent) -> float:
 
 
 def log_prior_w(model: Model, latent: Latent) -> float:
-    """`eq:simpw`: log p(w | q, z), q-tilde integrated out.
+    """`eq:simpw`: log p(w | q, z), with q-tilde integrated out.
 
     Σ_bj log B(q'_j + s_bj, σ2 + n_b - s_bj) - log B(q'_j, σ2), n_b = Σ_i z_ib, s_bj = Σ_i z_ib w_ibj.
 
@@ -385,12 +386,12 @@ def log_prior_w(model: Model, latent: Latent) -> float:
 
 
 def log_prior_q(model: Model, latent: Latent) -> float:
-    """The log of p(q), every q_j ~ Beta(γ_j, σ1_j)."""
+    """log p(q), with q_j ~ Beta(γ_j, σ1_j)."""
     return log_beta_density(latent.q, *model.hyper.q_prior(len(latent.q)))
 
 
 def log_prior_kappa(model: Model, latent: Latent) -> float:
-    """The log of p(κ | z) in Model III: Beta(τ, σ3) where z is on. 0 for the other models, which have no separate κ."""
+    """log p(κ | z) in Model III: Beta(τ, σ3) if z is on. 0 for the other models, which have no separate κ."""
     if model.kind != "III":
         return 0.0
     return log_beta_density(latent.kappa[latent.z], model.hyper.tau, model.hyper.sigma3)
@@ -399,7 +400,7 @@ def log_prior_kappa(model: Model, latent: Latent) -> float:
 def log_beta_density(
     value: NDArray[np.float64], a: float | NDArray[np.float64], b: float | NDArray[np.float64]
 ) -> float:
-    """The sum of log Beta(value; a, b); values that round to 0 or 1 are replaced by the nearest numbers inside."""
+    """The sum of log Beta(value; a, b); values that round to 0 or 1 are replaced by the nearest number in (0, 1)."""
     log_value = np.log(np.maximum(value, TINY))
     log_rest = np.log(np.maximum(1.0 - value, EPSILON))
     return float(((a - 1) * log_value + (b - 1) * log_rest - betaln(a, b)).sum())

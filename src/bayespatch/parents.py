@@ -1,8 +1,8 @@
 """The choice of parents: past cases that may be neighbors of other cases.
 
-All past cases (``parents="all"``), or some: drawn at random as in the paper, drawn evenly from the classes, chosen as
-representatives (medoids), or given. If only some are parents, the model is trained on the others, so the two sets are
-disjoint.
+Parents are all past cases (``parents="all"``), or some of them: drawn at random as in the paper, drawn evenly from the
+classes, chosen as representatives (medoids), or specified by the user. If only some are parents, the model is trained
+on the others, so the two sets are disjoint.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from bayespatch.model import HIDDEN
 from bayespatch.validation import check_choice, check_count
 
 WAYS = ("all", "random", "balanced", "medoids")
-SAMPLED = 10_000  # with more cases than this, medoids are chosen from a random sample (at least two rows per medoid)
-MOST_ROUNDS = 20  # of improving the medoids; most settle in fewer
-_BLOCK = 2**22  # entries of a distance matrix that are held at a time
+SAMPLED = 10_000  # above this number of cases, medoids come from a random sample (at least two rows per medoid)
+MOST_ROUNDS = 20  # rounds of improving the medoids; most runs converge earlier
+_BLOCK = 2**22  # entries of a distance matrix in memory at a time
 
 
 class Parents(NamedTuple):
@@ -30,7 +30,7 @@ class Parents(NamedTuple):
     parents : int array of shape (S,)
         The parents.
     cases : int array of shape (N,)
-        The cases: all rows with ``parents="all"``, otherwise those that are not parents.
+        The cases: all rows with ``parents="all"``, otherwise the rows that are not parents.
     """
 
     parents: NDArray[np.int64]
@@ -48,25 +48,25 @@ def choose_parents(
 ) -> Parents:
     """Choose the parents among the rows of a coded training table.
 
-    Only cases whose class is known can be parents. At least one row must remain as a case.
+    Only cases with a known class can be parents. At least one row must remain as a case.
 
     Parameters
     ----------
     parents : {"all", "random", "balanced", "medoids"}, int, or array
         "all": every case is a candidate parent of every other. "random": `n_parents` at random, as in the paper; an int
-        is short for this. "balanced": equally many of each class; of a class with too few cases all are used, and the
-        rest is taken evenly from the other classes. "medoids": `n_parents` representatives, such that each row is close
-        to one of them, regardless of class. An array: rows of the table, or a boolean mask over them.
+        is shorthand for this. "balanced": the same number from each class; if a class has too few cases, all of them
+        are used, and the rest is taken evenly from the other classes. "medoids": `n_parents` representatives, chosen
+        regardless of class so that each row is close to one of them. An array: rows of the table, or a boolean mask.
     x : array of shape (n, P)
-        Codes; read by "medoids" alone.
+        Codes; used only by "medoids".
     y : int array of shape (n,)
         Classes 0..M-1, or -1 if unknown.
     rng : numpy Generator
         The same state gives the same parents.
     n_parents : int or float, optional
-        Number of parents; below 1, a share of the rows, rounded up. For "random", "balanced" and "medoids".
+        Number of parents, for "random", "balanced" and "medoids"; below 1, a share of the rows, rounded up.
     windows : array of shape (P,), optional
-        Largest difference of two codes that agree; 0 by default.
+        Largest difference between two codes that agree; 0 by default.
 
     Returns
     -------
@@ -91,7 +91,7 @@ def choose_parents(
             )
         parents, n_parents = "random", int(parents)
     if not isinstance(parents, str):
-        _refuse_number(n_parents, "given rows")
+        _refuse_number(n_parents, "explicit rows")
         return _split(_given(parents, n_rows, known), n_rows)
     check_choice("parents", parents, WAYS)
     if parents == "all":
@@ -101,8 +101,8 @@ def choose_parents(
                 f"parents='all' needs the class of every case, but {n_rows - len(known)} are not known; "
                 f"pass parents='random' with n_parents"
             )
-        everyone = np.arange(n_rows)
-        return Parents(everyone, everyone)
+        all_rows = np.arange(n_rows)
+        return Parents(all_rows, all_rows)
     n = _how_many(parents, n_parents, n_rows, len(known))
     if parents == "random":
         chosen = rng.choice(known, n, replace=False)
@@ -117,12 +117,12 @@ def choose_parents(
 def choose_shown(
     shown: str | int | ArrayLike, parents: NDArray[np.int64], n_rows: int, rng: np.random.Generator
 ) -> NDArray[np.int64] | None:
-    """Rows that may be named and shown, among the parents; None: all parents.
+    """The parents that may be named and shown, as rows; None means all parents.
 
     Parameters
     ----------
     shown : "all", int, or array
-        An int: this number of parents at random. An array: rows of the table, or a boolean mask over them.
+        An int: this number of random parents. An array: rows of the table, or a boolean mask.
     parents : int array of shape (S,)
     n_rows : int
     rng : numpy Generator
@@ -142,9 +142,9 @@ def choose_shown(
         n = check_count("shown", shown, at_least=1)
         return None if n >= len(parents) else np.sort(rng.choice(parents, n, replace=False))
     rows = _given(shown, n_rows, np.arange(n_rows), "shown", ("all",))
-    silent = np.setdiff1d(rows, parents)
-    if silent.size:
-        raise ValueError(f"shown names row {silent[0]}, which does not vote; pass rows that are among the parents")
+    not_parents = np.setdiff1d(rows, parents)
+    if not_parents.size:
+        raise ValueError(f"shown names row {not_parents[0]}, which does not vote; pass rows that are among the parents")
     return rows
 
 
@@ -162,7 +162,7 @@ def _refuse_number(n_parents: float | None, beside: str) -> None:
 
 
 def _how_many(parents: str, n_parents: float | None, n_rows: int, n_known: int) -> int:
-    """The number of parents, which leaves at least one case."""
+    """The number of parents; at least one case must remain."""
     if n_parents is None:
         raise ValueError(f"parents={parents!r} needs the number of parents; pass n_parents, such as n_parents=80")
     if isinstance(n_parents, bool) or not isinstance(n_parents, Real):
@@ -187,11 +187,11 @@ def _given(
     name: str = "parents",
     ways: tuple[str, ...] = WAYS,
 ) -> NDArray[np.int64]:
-    """Rows, or a mask over them, as the user gave them."""
+    """The rows that the user specified as row numbers or as a mask."""
     array = np.asarray(rows)
     if array.ndim != 1 or array.size == 0 or array.dtype.kind not in "biu":
         raise ValueError(
-            f"{name}={rows!r} is not known; choose one of {', '.join(map(repr, ways))}, or pass the numbers of the "
+            f"{name}={rows!r} is not valid; choose one of {', '.join(map(repr, ways))}, or pass the numbers of the "
             f"rows, or a mask of True and False"
         )
     if array.dtype.kind == "b":
@@ -202,7 +202,9 @@ def _given(
             raise ValueError(f"{name} is a mask without a single True; mark at least one row")
     outside = array[(array < 0) | (array >= n_rows)]
     if outside.size:
-        raise ValueError(f"{name} names row {outside[0]}, but rows are numbered from 0 to {n_rows - 1}; correct it")
+        raise ValueError(
+            f"{name} names row {outside[0]}, but rows are numbered from 0 to {n_rows - 1}; pass numbers in this range"
+        )
     values, counts = np.unique(array, return_counts=True)
     if counts.max() > 1:
         raise ValueError(f"{name} names row {values[counts.argmax()]} more than once; name every row once")
@@ -215,7 +217,7 @@ def _given(
 def _balanced(
     rows: NDArray[np.int64], classes: NDArray[np.int64], n: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Each class gives one in turn, the classes in random order, as long as it has any: the first n of that."""
+    """Draw n rows by taking one from each class in turn, in random order, skipping exhausted classes."""
     turn = np.empty(len(rows), dtype=np.int64)
     for m in np.unique(classes):
         members = np.flatnonzero(classes == m)
@@ -230,21 +232,21 @@ def _balanced(
 def medoids(
     x: NDArray[np.float64], windows: NDArray[np.float64], n: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """`n` representative rows; the distance of two rows is the number of features in which they differ.
+    """`n` representative rows; the distance between two rows is the number of features in which they differ.
 
     Initial medoids are chosen as in k-means++: each is drawn with probability proportional to its distance from the
-    previous ones. Then, in turn, every row joins its nearest medoid and every group takes as its medoid the member that
-    agrees most with the others (k-medoids by alternation), until nothing changes. PAM's exchanges would find slightly
-    better medoids, but cost the square of the number of rows; here the best member of a group is found exactly by
-    counting how often each value occurs in it, without comparing pairs. With more than 10,000 rows, a random sample of
-    that size is used (as in CLARA), so the cost is bounded by n times the sample size times the number of features.
+    previous medoids. Then two steps alternate until nothing changes: every row joins its nearest medoid, and the member
+    of each group that agrees most with the others becomes its medoid (k-medoids by alternation). PAM's swaps would find
+    slightly better medoids, but their cost is quadratic in the number of rows. Here the best member of a group is found
+    exactly by counting values within the group, without comparing pairs. With more than 10,000 rows, a random sample of
+    this size is used (as in CLARA), so the cost is bounded by n times the sample size times the number of features.
 
     Parameters
     ----------
     x : array of shape (rows, P)
         Codes. A missing value (NaN) differs from everything.
     windows : array of shape (P,)
-        Largest difference of two codes that agree.
+        Largest difference between two codes that agree.
     n : int
         At most the number of rows.
     rng : numpy Generator
@@ -282,14 +284,14 @@ def medoids(
 def _spread(
     rows: NDArray[np.float64], windows: NDArray[np.float64], n: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Seeds: the first at random, each next in proportion to its distance from the nearest seed."""
+    """Draw seeds: the first at random, the others in proportion to the distance from the nearest seed."""
     columns = np.ascontiguousarray(rows.T)
     seeds = np.empty(n, dtype=np.int64)
     free = np.ones(len(rows), dtype=np.bool_)
     nearest = np.full(len(rows), rows.shape[1], dtype=np.int64)
     for k in range(n):
         weight = np.cumsum(nearest * free)
-        if weight[-1] == 0:  # all that are left are copies of seeds
+        if weight[-1] == 0:  # all remaining rows equal a seed
             weight = np.cumsum(free)
         seeds[k] = np.searchsorted(weight, rng.integers(weight[-1]), side="right")
         free[seeds[k]] = False
@@ -301,7 +303,7 @@ def _spread(
 def _nearest(
     rows: NDArray[np.float64], windows: NDArray[np.float64], centers: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The nearest medoid of each row, as its place in `centers`, and how far it is. A medoid is its own."""
+    """The position in `centers` of the nearest medoid of each row, and its distance. A medoid is nearest to itself."""
     n_features = rows.shape[1]
     group = np.empty(len(rows), dtype=np.int64)
     agreed = np.empty(len(rows), dtype=np.int64)
@@ -322,21 +324,21 @@ def _nearest(
 def _most_agreeing(
     rows: NDArray[np.float64], windows: NDArray[np.float64], group: NDArray[np.int64], centers: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """The member of each group that agrees most with its members; the present medoid where it is among the best."""
+    """The member of each group that agrees most with the group; ties are won by the current medoid, if involved."""
     agree = np.zeros(len(rows), dtype=np.int64)
     for j in range(rows.shape[1]):
         agree += _agreeing_members(rows[:, j], windows[j], group)
     agree = 2 * agree
-    agree[centers] += 1  # in a tie it stays
+    agree[centers] += 1  # so that a tie does not replace the current medoid
     best_first = np.lexsort((-agree, group))
     return best_first[np.searchsorted(group[best_first], np.arange(len(centers)))]
 
 
 def _agreeing_members(values: NDArray[np.float64], window: float, group: NDArray[np.int64]) -> NDArray[np.int64]:
-    """With how many members of its group each row agrees in one feature, itself included."""
+    """The number of members of its group, including itself, that each row agrees with in a feature."""
     known = np.flatnonzero(~np.isnan(values))
     distinct, level = np.unique(values[known], return_inverse=True)
-    # Rows by group and value; those that agree with a row lie side by side, between two levels of its group.
+    # Sort rows by group and value; the rows that agree with a row are then contiguous.
     low = np.searchsorted(distinct, distinct - window, side="left")
     high = np.searchsorted(distinct, distinct + window, side="right")
     first = group[known] * len(distinct)

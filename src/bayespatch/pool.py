@@ -1,10 +1,10 @@
-"""The pool of two opinions, an additive score and precedents, into one probability.
+"""Pooling of two opinions, an additive score and precedents, into a single probability.
 
     p = a * additive + (1 - a) * precedents
 
-The weight a is the posterior mean under the log score of both opinions' held-out predictions of the training cases and
-a uniform prior. With more than two classes, the mean of two calibrated opinions is underconfident, increasingly so with
-more classes. The pool is therefore sharpened by an exponent t, learned together with the weight:
+The weight a is the posterior mean, based on the log scores of both opinions' held-out predictions of the training cases
+and a uniform prior. With more than two classes, the mean of two calibrated opinions is underconfident, and more so the
+more classes there are. The pool is therefore sharpened by an exponent t, learned together with the weight:
 
     p proportional to base * (mean / base)^t
 
@@ -26,31 +26,31 @@ from bayespatch.types import JSONObject
 
 Array = NDArray[np.float64]
 
-SHARPNESS_SD = 0.2  # log(t) ~ N(0, .2)
-DENSITY_PRIOR = 3.0  # of the weight for outcomes that are numbers: a ~ Beta(3, 3)
-_GRID = (np.arange(400) + 0.5) / 400.0  # weights over which the posterior of densities is summed
-_CELLS, _ROUNDS = (16, 9), 3  # of the grid over weight and sharpness, which is refined twice
-_WIDEST = 4.0  # prior standard deviations of log(t) that are searched
-_LEAST = 1e-12  # of a probability
+SHARPNESS_SD = 0.2  # prior standard deviation of log(t), which has mean 0
+DENSITY_PRIOR = 3.0  # prior of the weight for numeric outcomes: a ~ Beta(3, 3)
+_GRID = (np.arange(400) + 0.5) / 400.0  # weights for summing the posterior of densities
+_CELLS, _ROUNDS = (16, 9), 3  # size of the grid over weight and sharpness, which is refined twice
+_WIDEST = 4.0  # range of the search for log(t), in prior standard deviations
+_LEAST = 1e-12  # smallest probability
 _FIELDS = ("weight", "weight_sd", "log_loss", "sharpness", "base")
 
 
 @dataclass(frozen=True)
 class Pool:
-    """The weight of the additive opinion, and the log loss of each opinion alone and of the pool on the training cases.
+    """The weight of the additive opinion, and the log loss of both opinions and of the pool on the training cases.
 
     Attributes
     ----------
     weight : float
-        a, the weight of the additive opinion; that of the precedents is 1 - a.
+        a, the weight of the additive opinion; the weight of the precedents is 1 - a.
     weight_sd : float
         Posterior standard deviation of the weight.
     log_loss : tuple of 3 floats
         Mean leave-one-out log loss of the additive opinion, of the precedents, and of the pool.
     sharpness : float
-        t. With 1, which it is with two classes, the pool is the weighted mean of the opinions.
+        t. If it is 1, as always with two classes, the pool is the weighted mean of the opinions.
     base : tuple of M floats
-        Frequencies of the classes, from which the pool is sharpened; empty if it is not.
+        Class frequencies, from which the pool is sharpened; empty if it is not sharpened.
 
     Examples
     --------
@@ -73,7 +73,7 @@ class Pool:
 
     @classmethod
     def learn(cls, additive: Array, precedents: Array, y: NDArray[np.int64], weights: ArrayLike = 1.0) -> Pool:
-        """The weight, and with several classes the sharpness, from leave-one-out (or out-of-fold) probabilities.
+        """Learn the weight and, with several classes, the sharpness from leave-one-out or out-of-fold probabilities.
 
         Parameters
         ----------
@@ -92,7 +92,7 @@ class Pool:
             return cls._of_scores(first[rows, y], second[rows, y], counts, prior=1.0)
 
         def log_posterior(at: Array, log_t: Array) -> Array:
-            """At all pairs of weights and log sharpness, less a constant."""
+            """The log posterior, up to a constant, at all pairs of weights and log sharpness."""
             log_likelihood = np.empty((len(at), len(log_t)))
             for i, a in enumerate(at):
                 moved = np.log(a * first + (1.0 - a) * second) - np.log(base)
@@ -108,9 +108,9 @@ class Pool:
 
     @classmethod
     def learn_densities(cls, additive: Array, precedents: Array, weights: ArrayLike = 1.0) -> Pool:
-        """The weight for numeric outcomes, from the densities of both at the observed outcomes, (n,).
+        """Learn the weight for numeric outcomes from the densities of both opinions at the observed outcomes, (n,).
 
-        The prior is Beta(3, 3): a density is sharper than a probability, and a few outcomes can outweigh the others.
+        The prior is Beta(3, 3), because densities vary more than probabilities, so a few outcomes could dominate.
         """
         first, second = np.maximum(additive, _LEAST), np.maximum(precedents, _LEAST)
         counts = np.broadcast_to(np.asarray(weights, dtype=np.float64), first.shape)
@@ -118,7 +118,7 @@ class Pool:
 
     @classmethod
     def _of_scores(cls, first: Array, second: Array, counts: Array, prior: float) -> Pool:
-        """The posterior mean of the weight, a ~ Beta(prior, prior), from what both gave to the outcomes that came."""
+        """The posterior mean of the weight, with a ~ Beta(prior, prior), from the scores of both for the outcomes."""
         log_scores = np.array([(counts * np.log(a * first + (1.0 - a) * second)).sum() for a in _GRID])
         mass = softmax(log_scores + (prior - 1.0) * np.log(_GRID * (1.0 - _GRID)))
         weight = float(mass @ _GRID)
@@ -128,7 +128,7 @@ class Pool:
         return cls(weight, spread, (losses[0], losses[1], losses[2]))
 
     def combine(self, additive: ArrayLike, precedents: ArrayLike) -> Array:
-        """The pooled probabilities, classes last, of arrays of one shape; or means, where nothing is sharpened."""
+        """Pool probabilities, (..., M), of arrays with the same shape, or means if the pool is not sharpened."""
         mean = self.weight * np.asarray(additive, dtype=np.float64) + (1.0 - self.weight) * np.asarray(precedents)
         if self.sharpness == 1.0:
             return mean
@@ -144,25 +144,25 @@ class Pool:
         precedents_interval: Array,
         level: float = 0.9,
     ) -> Array:
-        """Intervals of the pooled probabilities, (n, M, 2), from those of both opinions at the same level.
+        """Intervals for the pooled probabilities, (n, M, 2), from the intervals of both opinions at the same level.
 
-        Each opinion is a distribution of the log odds: two halves of normal distributions whose median is the stated
-        probability and whose quantiles are the ends of its interval. The pool is the mixture of both distributions,
-        with weight a on the additive one, sharpened as its probabilities are. The interval lies between quantiles of
-        the mixture and contains the pooled probability. A second opinion without intervals (a classifier passed by the
-        user) gets the width of the precedents in log odds.
+        Each opinion is a split normal (two-piece normal) distribution of the log odds: its median is the predicted
+        probability, and its quantiles are the ends of the interval. The pool is the mixture of both distributions, with
+        weight a on the additive opinion, sharpened like the probabilities. The interval consists of quantiles of the
+        mixture, extended if necessary to contain the pooled probability. A second opinion without intervals (a
+        classifier passed by the user) gets the same width in log odds as the precedents.
 
-        The interval is meant to contain the mean risk of patients with such predictions, not each patient's own risk;
-        see docs/second-opinion.md.
+        The interval is intended to cover the mean risk of patients with these predictions, not the risk of an
+        individual patient; see docs/second-opinion.md.
 
         Parameters
         ----------
         additive, precedents : arrays of shape (n, M)
             Probabilities.
         additive_interval, precedents_interval : arrays of shape (n, M, 2)
-            Their intervals; None if the additive opinion has none.
+            The intervals for these; None if the additive opinion has no intervals.
         level : float
-            Probability of all of these intervals.
+            Probability of all these intervals.
 
         Examples
         --------
@@ -190,7 +190,7 @@ class Pool:
         return np.stack([np.minimum(limits[0], p), np.maximum(limits[1], p)], axis=-1).reshape(*shape, 2)
 
     def _sharpened(self, log_odds: Array) -> Array:
-        """Probabilities, of log odds of each class against the others, (n, M)."""
+        """Probabilities for the log odds of each class against all others, (n, M)."""
         if self.sharpness == 1.0:
             return np.asarray(expit(log_odds))
         base = logit(self.base)
@@ -203,7 +203,7 @@ class Pool:
 
     @classmethod
     def from_dict(cls, data: object) -> Pool:
-        """The pool written by `to_dict`; anything else is rejected."""
+        """The pool from the result of `to_dict`; anything else is rejected."""
         if not isinstance(data, dict) or set(data) != set(_FIELDS):
             raise ValueError("this is not a stored pool; save the model again")
         sharpness, base = data["sharpness"], data["base"]
@@ -217,17 +217,17 @@ class Pool:
         limits = math.exp(-_WIDEST * SHARPNESS_SD), math.exp(_WIDEST * SHARPNESS_SD)
         if not limits[0] <= sharpness <= limits[1] or not all(0 < share < 1 for share in base):
             raise ValueError(
-                f"the stored pool has sharpness {sharpness!r} and base rates {base!r}, which cannot be; "
+                f"the stored pool has sharpness {sharpness!r} and base rates {base!r}, which are invalid; "
                 f"save the model again"
             )
         if sharpness != 1.0 and not base:
-            raise ValueError("the stored pool is sharpened and has no base rates; save the model again")
+            raise ValueError("the stored pool is sharpened but has no base rates; save the model again")
         losses = float(numbers[2]), float(numbers[3]), float(numbers[4])
         return cls(float(numbers[0]), float(numbers[1]), losses, float(sharpness), tuple(map(float, base)))
 
 
 def _posterior_means(log_posterior: Callable[[Array, Array], Array]) -> tuple[float, float, float]:
-    """Mean and standard deviation of the weight, and mean log sharpness: over a grid, narrowed down where mass is."""
+    """Mean and standard deviation of the weight, and mean log sharpness, from a grid refined around the mean."""
     low, high = np.array([0.0, -_WIDEST * SHARPNESS_SD]), np.array([1.0, _WIDEST * SHARPNESS_SD])
     ends = low, high
     for _ in range(_ROUNDS):
@@ -243,7 +243,7 @@ def _posterior_means(log_posterior: Callable[[Array, Array], Array]) -> tuple[fl
 
 
 def disagreement(additive: ArrayLike, precedents: ArrayLike) -> Array:
-    """The largest difference of two opinions' probabilities over the classes, (n,).
+    """The largest difference over the classes between the probabilities of two opinions, (n,).
 
     Examples
     --------
@@ -255,7 +255,7 @@ def disagreement(additive: ArrayLike, precedents: ArrayLike) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Half:
-    """A normal distribution of log odds whose halves have standard deviations of their own."""
+    """A split normal (two-piece normal) distribution of log odds."""
 
     median: Array
     down: Array
@@ -272,11 +272,11 @@ class _Half:
         return cls(median, np.maximum(median - low, 1e-9) / z, np.maximum(high - median, 1e-9) / z)
 
     def below(self, at: Array) -> Array:
-        """Probability of log odds below these."""
+        """The probability of log odds below `at`."""
         gap = at - self.median
         return np.asarray(ndtr(gap / np.where(gap < 0, self.down, self.up)))
 
     def quantile(self, share: float) -> Array:
-        """The log odds below which this share lies."""
+        """The quantile of the log odds at this probability."""
         z = ndtri(share)
         return self.median + z * (self.down if z < 0 else self.up)

@@ -1,4 +1,4 @@
-"""Forward simulation: from the constants to importances, neighbors and influences, and from those to cases."""
+"""Forward simulation: importances, neighbors and influences from the prior, and cases given these."""
 
 from __future__ import annotations
 
@@ -27,23 +27,24 @@ def draw_prior(
     n_features: int,
     own_parent: NDArray[np.int64] | None = None,
 ) -> tuple[Latent, NDArray[np.float64]]:
-    """One draw of q, q-tilde, z, w and kappa from the prior; w and kappa of every pair, neighbors or not.
+    """Draw q, q-tilde, z, w and kappa from the prior; w and kappa are drawn for all pairs, not only for neighbors.
 
     Parameters
     ----------
     rng
-        The source of randomness.
+        The random number generator.
     model
-        Its constants are those of the prior.
+        The model, whose constants define the prior.
     n_cases, n_parents, n_features
         N, S and P.
     own_parent
-        (N,) the parent that is the case itself, never its neighbor; -1, or None for all: no such parent.
+        (N,) the parent that is the case itself, never its neighbor; -1 (or None for all cases) if there is no such
+        parent.
 
     Returns
     -------
     latent, q_tilde
-        The latent variables, and q-tilde (S, P). A q-tilde that rounds to 0 or 1 is 0 or 1.
+        The latent variables, and q-tilde (S, P), which may round to 0 or 1.
     """
     hyper = model.hyper
     q = rng.beta(*hyper.q_prior(n_features))
@@ -57,10 +58,9 @@ def draw_prior(
 
 
 def draw_data(rng: np.random.Generator, model: Model, latent: Latent, data: Data) -> Data:
-    """New values and classes for the cases of `data`, given the latent variables and the parents.
+    """Draw new values and classes for the cases of `data`, given the latent variables and the parents.
 
-    Missing values and hidden labels are kept. Every feature must be categorical: codes 0..V_j-1, and
-    window 0.
+    Missing values and hidden labels do not change. Every feature must be categorical, with codes 0..V_j-1 and window 0.
     """
     if model.likelihood != "exact":
         raise ValueError(
@@ -90,7 +90,7 @@ def simulate(
     n_values: Sequence[int],
     n_classes: int = 2,
 ) -> Simulation:
-    """Simulate a table from the model: parents with uniformly drawn values and classes, and cases generated from them.
+    """Simulate a table from the model: parents with uniformly distributed values and classes, and cases from the model.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def simulate(
 
 
 def _categorical(rng: np.random.Generator, weights: NDArray[np.float64]) -> NDArray[np.int64]:
-    """One draw from each row of weights, in proportion to them."""
+    """One draw for each row of weights, with probabilities proportional to the weights."""
     cumulative = weights.cumsum(axis=1)
     threshold = rng.random(len(weights)) * cumulative[:, -1]
     return (threshold[:, None] >= cumulative[:, :-1]).sum(axis=1)

@@ -1,11 +1,11 @@
-"""The choice of a coding for numbers, and of constants for the size of a table, from the training data alone.
+"""The choice of a coding for numbers, and of constants for the size of a table, using only the training data.
 
-Ways of coding a table are compared by their *evidence*: the logarithm of the integral of shrinkage prior times
-leave-one-out predictive likelihood over the importances (`importances`), by Laplace's approximation at the mode. It
-involves no random numbers, so the choice does not depend on a seed.
+Codings of a table are compared by their *evidence*: the log integral, over the importances, of the shrinkage prior
+times the leave-one-out predictive likelihood (`importances`), in a Laplace approximation at the mode. No random numbers
+are involved, so the choice does not depend on a seed.
 
-The other constants are fixed. A case is expected to have `N_NEIGHBORS` neighbors; leave-one-out scores with importances
-learned from the same table prefer too few neighbors for new cases, so they are not used for this choice.
+The other constants are fixed. The expected number of neighbors of a case is `N_NEIGHBORS`. Leave-one-out scores are not
+used for this choice, because with importances learned from the same table they favor too few neighbors for new cases.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from bayespatch.importances import LeaveOneOut
 from bayespatch.model import LARGEST, SMALLEST_VOTE, Data, Hyperparameters, Model
 from bayespatch.sampling.metropolis import Shape
 
-N_NEIGHBORS = 4.0  # expected, of a case
-BASE_VOTES = 0.2  # for all classes together, compared with 1 per neighbor
+N_NEIGHBORS = 4.0  # expected number for a case
+BASE_VOTES = 0.2  # total for all classes, compared with 1 per neighbor
 BASE = Hyperparameters(lam0=0.1, sigma2=50.0)
-_LEAST_RATE = 1e-6  # base rate of a class that has no cases
+_LEAST_RATE = 1e-6  # base rate of a class without cases
 
 
 class Trial(NamedTuple):
@@ -46,14 +46,14 @@ class Trial(NamedTuple):
 
 @dataclass(frozen=True)
 class Tuning:
-    """The settings that were tried and chosen.
+    """The settings that were tried, and the chosen ones.
 
     Attributes
     ----------
     coding : str
         The chosen coding.
     hyper : Hyperparameters
-        The constants.
+        The chosen constants.
     trials : tuple of Trial
         All trials, in order.
     """
@@ -75,7 +75,7 @@ def base_rates(
     class_weight: NDArray[np.float64] | None = None,
     counts: NDArray[np.int64] | None = None,
 ) -> NDArray[np.float64]:
-    """Frequencies of the classes, (M,), weighted by class; pass `counts` of the classes if y is a sample.
+    """Frequencies of the classes, (M,), with class weights if any; if y is a sample, pass the `counts` of the classes.
 
     Examples
     --------
@@ -91,10 +91,10 @@ def base_rates(
 
 
 def constants(data: Data, base: NDArray[np.float64]) -> Hyperparameters:
-    """Constants for this number of parents and these base rates.
+    """The constants for this number of parents and these base rates.
 
-    Base votes follow the base rates. If a class has a larger share of the parents than of the cases (balanced parents,
-    class weights), its votes count less, so that a random parent votes with the base rates.
+    Base votes are proportional to the base rates. If a class has a larger share of the parents than of the cases
+    (balanced parents, class weights), its votes count less, so that the votes of random parents match the base rates.
 
     Examples
     --------
@@ -106,17 +106,17 @@ def constants(data: Data, base: NDArray[np.float64]) -> Hyperparameters:
     """
     counts = data.weight_by_class()
     n_parents = float(counts.sum())
-    here = np.maximum(counts / n_parents, 0.5 / n_parents)
+    frequencies = np.maximum(counts / n_parents, 0.5 / n_parents)
     return replace(
         BASE,
         alpha=min(0.5, N_NEIGHBORS / n_parents),
         mu0=_allowed(BASE_VOTES * base),
-        mu=_allowed(base / here),
+        mu=_allowed(base / frequencies),
     )
 
 
 def _allowed(votes: NDArray[np.float64]) -> tuple[float, ...]:
-    """Votes as `Hyperparameters` takes them: weights of the classes may make some of them too small."""
+    """Votes clipped to the range of `Hyperparameters`, because class weights may make some of them too small."""
     return tuple(np.clip(votes, SMALLEST_VOTE, LARGEST).round(12).tolist())
 
 
@@ -134,7 +134,7 @@ def tune(
     Parameters
     ----------
     codings : dict of Data
-        The past cases and parents under each way of coding the table, by name, with their labels.
+        The labeled past cases and parents in each coding of the table, by name.
     model : Model
         The kind and the likelihood.
     base : array of shape (M,)
@@ -145,15 +145,17 @@ def tune(
         Called with the number of finished codings.
     log_prior : dict of floats, optional
         Log prior odds of codings; 0 by default.
+    given : Hyperparameters, optional
+        The constants; by default those of `constants`.
     n_threads : int
-        Number of codings tried in parallel; the result does not depend on it.
+        Number of codings tried in parallel; it does not affect the result.
 
     Returns
     -------
     Tuning
-        What was chosen;
+        The chosen settings.
     LeaveOneOut, Shape
-        the density of the importances under the chosen coding, and its shape.
+        The density of the importances with the chosen coding, and its shape.
 
     Examples
     --------
@@ -166,7 +168,7 @@ def tune(
     >>> tuning.coding
     'as it is'
     """
-    trials, found, odds = [], {}, {}
+    trials, by_coding, odds = [], {}, {}
 
     def tried(data: Data) -> tuple[Hyperparameters, LeaveOneOut, Shape]:
         hyper = constants(data, base)
@@ -178,9 +180,9 @@ def tune(
             _, log_determinant = np.linalg.slogdet(shape.factor)
             evidence = shape.log_density + log_determinant + 0.5 * len(shape.mode) * np.log(2.0 * np.pi)
             trials.append(Trial(name, float(evidence) / len(density.pairs.y)))
-            found[name] = hyper, density, shape
+            by_coding[name] = hyper, density, shape
             odds[name] = float(evidence) + (log_prior or {}).get(name, 0.0)
             report(len(trials))
     best = max(odds, key=lambda name: odds[name])
-    hyper, density, shape = found[best]
+    hyper, density, shape = by_coding[best]
     return Tuning(best, hyper, tuple(trials)), density, shape

@@ -1,4 +1,4 @@
-"""Types shared by several layers, each with the reason why it is not more specific."""
+"""Types shared by several layers; each has a comment on why it is not more specific."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 # A data frame that narwhals reads (pandas, polars, pyarrow, ...), an array or a list of rows: `encode.table` checks it.
 TableLike: TypeAlias = object
 
-# JSON objects: the type of a value depends on its key. The docstring of the function that returns one lists the keys.
+# JSON objects: the type of a value depends on its key. A function that returns one lists the keys in its docstring.
 JSONObject: TypeAlias = dict[str, Any]
 JSONMapping: TypeAlias = Mapping[str, Any]
 JSONValue: TypeAlias = str | int | float | bool | list["JSONValue"] | dict[str, "JSONValue"] | None

@@ -1,7 +1,7 @@
-"""Validation of the sampler's arguments, each checked once, before any work.
+"""Validation of the sampler's arguments, each checked once before sampling starts.
 
-Invalid arguments raise a ``ValueError`` that names the argument, the value and the remedy. Valid ones are converted to
-the `Data` and `Model` that the engines expect, so no engine checks them again.
+Invalid arguments raise a ``ValueError`` that names the argument, the value and the remedy. Valid arguments are
+converted to the `Data` and `Model` that the engines expect, so no engine checks them again.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ Missing = Literal["error", "ignore"]
 MISSING: tuple[Missing, ...] = ("error", "ignore")
 
 MAX_SEED = 2**63 - 1  # a seed must fit the 64-bit integers of compiled code
-LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6  # of a row, unless it is 0
-LARGEST_OUTCOME = 1e100  # of a number that is predicted: its square is a float as well
-MOST_SWEEPS = 100_000  # of a chain that runs whenever a transductive model predicts
-LONGEST_CHAIN = 2**24  # sweeps; float32 counts draws exactly up to here
+LEAST_WEIGHT, MOST_WEIGHT = 1e-6, 1e6  # range of the weight of a row, unless it is 0
+LARGEST_OUTCOME = 1e100  # largest numeric outcome, so that its square is a finite float
+MOST_SWEEPS = 100_000  # of a chain for each prediction of a transductive model
+LONGEST_CHAIN = 2**24  # sweeps; float32 counts draws exactly up to this number
 MOST_THREADS = 1024
 _MOST_ROWS = 6  # that a message names
 _MOST_NAMED = 4  # columns or values that a message names before it says "and so on"
 
 
 def closest(name: str, names: Iterable[object]) -> str | None:
-    """The most likely intended name: one that differs only in case, otherwise one with a similar spelling.
+    """The name that was most likely intended: one that differs only in case, otherwise one with similar spelling.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def remedy(name: str, names: Iterable[object], otherwise: str) -> str:
 
 
 def check_count(name: str, value: object, at_least: int, at_most: int | None = None) -> int:
-    """An integer argument between `at_least` and `at_most`."""
+    """Check an integer argument between `at_least` and `at_most`."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Integral):
         raise ValueError(f"{name}={value!r} is not an integer; pass an integer of at least {at_least}")
     if value < at_least:
@@ -80,21 +80,21 @@ def check_count(name: str, value: object, at_least: int, at_most: int | None = N
 
 
 def check_classes(classes: AnyArray) -> AnyArray:
-    """The classes of an outcome: booleans, numbers or strings, which can be stored and shown."""
+    """Check that the classes of an outcome are booleans, numbers or strings, which can be stored and shown."""
     if classes.dtype.kind in "biuU":
         return classes
-    strange = [value for value in classes.tolist() if not isinstance(value, bool | int | float | str)]
-    if strange or classes.dtype.kind not in "fO":
-        example = strange[0] if strange else classes[0]
+    unsupported = [value for value in classes.tolist() if not isinstance(value, bool | int | float | str)]
+    if unsupported or classes.dtype.kind not in "fO":
+        example = unsupported[0] if unsupported else classes[0]
         raise ValueError(
-            f"y holds classes such as {str(example)!r} ({classes.dtype}), which are neither booleans, numbers nor "
-            f"texts; convert them, for instance with y.astype(str)"
+            f"y holds classes such as {str(example)!r} ({classes.dtype}), which are not booleans, numbers or "
+            f"strings; convert them, for instance with y.astype(str)"
         )
     return classes
 
 
 def check_class_weights(weights: NDArray[np.float64], classes: AnyArray) -> NDArray[np.float64]:
-    """The weights of the classes' votes, in the range that `Hyperparameters` allows for mu."""
+    """Check that the weights of the classes are in the range that `Hyperparameters` allows for mu."""
     wrong = np.flatnonzero(~((weights >= SMALLEST_VOTE) & (weights <= LARGEST)))
     if wrong.size:
         raise ValueError(
@@ -105,7 +105,7 @@ def check_class_weights(weights: NDArray[np.float64], classes: AnyArray) -> NDAr
 
 
 def read_sample_weight(sample_weight: object, n_rows: int) -> NDArray[np.float64] | None:
-    """Weight of each row, (n,); None if all weights are 1.
+    """The weight of each row, (n,); None if all weights are 1.
 
     Examples
     --------
@@ -117,10 +117,10 @@ def read_sample_weight(sample_weight: object, n_rows: int) -> NDArray[np.float64
     try:
         weights = np.array(sample_weight, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError("sample_weight does not consist of numbers; pass one number for each row") from None
+        raise ValueError("sample_weight is not numeric; pass one number for each row") from None
     if weights.shape != (n_rows,):
         raise ValueError(
-            f"sample_weight has shape {weights.shape} and there are {n_rows} rows; pass one weight for each row"
+            f"sample_weight has shape {weights.shape}, but there are {n_rows} rows; pass one weight for each row"
         )
     wrong = np.flatnonzero(~((weights == 0.0) | ((weights >= LEAST_WEIGHT) & (weights <= MOST_WEIGHT))))
     if wrong.size:
@@ -134,14 +134,14 @@ def read_sample_weight(sample_weight: object, n_rows: int) -> NDArray[np.float64
         )
     if weights.sum() < 2.0:
         raise ValueError(
-            f"sample_weight adds up to {weights.sum():g}, and weights count like repeated rows, of which a fit needs "
-            f"two; multiply them, for example so that their mean is 1"
+            f"sample_weight adds up to {weights.sum():g}, but a fit needs a total weight of at least 2; multiply the "
+            f"weights, for example so that their mean is 1"
         )
     return None if np.all(weights == 1.0) else weights
 
 
 def check_finite(name: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Results must be finite numbers; anything else is an error."""
+    """Check that all results are finite numbers."""
     if not np.isfinite(array).all():
         wrong = int(np.flatnonzero(~np.isfinite(array).reshape(len(array), -1).all(axis=1))[0])
         raise FloatingPointError(
@@ -152,7 +152,7 @@ def check_finite(name: str, array: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def refuse_masked(name: str, array: object) -> None:
-    """Masked values are missing, whatever the underlying data."""
+    """Reject masked values, which are missing regardless of the underlying data."""
     n_masked = int(np.ma.getmaskarray(array).sum()) if isinstance(array, np.ma.MaskedArray) else 0
     if n_masked:
         raise ValueError(f"{name} has {n_masked} masked values; pass known values, or leave these rows out")
@@ -183,17 +183,17 @@ def refuse_missing_outcomes(y: AnyArray) -> None:
 
 
 def check_sweeps(warmup: int, draws: int, thin: int) -> None:
-    """Check the length of the chains that a transductive model runs at each prediction."""
+    """Check the length of the chains that a transductive model runs for each prediction."""
     n_sweeps = warmup + draws * thin
     if n_sweeps > MOST_SWEEPS:
         raise ValueError(
-            f"transductive=True takes warmup + draws*thin = {n_sweeps} sweeps of each chain for every prediction; pass "
-            f"numbers that make at most {MOST_SWEEPS}"
+            f"transductive=True takes warmup + draws*thin = {n_sweeps} sweeps per chain for every prediction; pass "
+            f"smaller numbers, for at most {MOST_SWEEPS} sweeps"
         )
 
 
 def check_chain_lengths(chains: object, draws: object, warmup: object, thin: object) -> None:
-    """Check the number and length of the chains before any work.
+    """Check the number and length of the chains before sampling starts.
 
     Examples
     --------
@@ -214,7 +214,7 @@ def check_chain_lengths(chains: object, draws: object, warmup: object, thin: obj
 
 
 def check_seed(value: object) -> int:
-    """The seed: one non-negative integer."""
+    """Check the seed, a non-negative integer."""
     seed = check_count("seed", value, at_least=0)
     if seed > MAX_SEED:
         raise ValueError(f"seed={seed} is too large; pass an integer of at most 2**63 - 1")
@@ -222,35 +222,35 @@ def check_seed(value: object) -> int:
 
 
 def check_level(level: object) -> float:
-    """The probability of an interval."""
+    """Check the probability of an interval."""
     if isinstance(level, bool | str) or not isinstance(level, int | float | np.number) or not 0.0 < float(level) < 1.0:
         raise ValueError(f"level={level!r} is not a probability; pass a number between 0 and 1, such as 0.9")
     return float(level)
 
 
 def check_flag(name: str, value: object) -> bool:
-    """An argument that is either True or False."""
+    """Check an argument that must be True or False."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{name}={value!r} is neither True nor False; pass one of them")
     return bool(value)
 
 
 def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
-    """An argument that is one of a few strings."""
+    """Check an argument that must be one of several strings."""
     words = tuple(choices)
     if not isinstance(value, str) or value not in words:
-        raise ValueError(f"{name}={value!r} is not known; choose one of {_listed(words)}")
+        raise ValueError(f"{name}={value!r} is not valid; choose one of {_listed(words)}")
     return value
 
 
 def check_model(model: object, likelihood: object, hyper: object, n_classes: int, n_features: int) -> Model:
-    """The model and its constants. `hyper` checks its own values; here its shapes are compared with the data."""
+    """Create the model. `hyper` has checked its values; this function compares its shapes with the data."""
     kind = cast(ModelKind, check_choice("model", model, KINDS))
     form = cast(Likelihood, check_choice("likelihood", likelihood, LIKELIHOODS))
     if hyper is None:
         hyper = Hyperparameters()
     if not isinstance(hyper, Hyperparameters):
-        raise ValueError(f"hyper={hyper!r} is not a Hyperparameters; pass hyper=Hyperparameters(alpha=..., ...)")
+        raise ValueError(f"hyper={hyper!r} is not a Hyperparameters object; pass hyper=Hyperparameters(alpha=..., ...)")
     for name, per in PER.items():
         values, n = getattr(hyper, name), n_classes if per == "class" else n_features
         if np.ndim(values) > 0 and np.size(values) != n:
@@ -274,26 +274,26 @@ def check_data(
     supervised: bool = True,
     exclude_self: bool = False,
 ) -> Data:
-    """The observed arrays, checked for consistency and converted to the types that the engines expect.
+    """Check the observed arrays for consistency and convert them to the types that the engines expect.
 
     Parameters
     ----------
     x, x_parents : array of shape (N, P) and (S, P)
-        Values of the cases and of the parents; codes 0..V_j-1 if the column's window is 0. NaN is a missing value.
+        Values of the cases and of the parents; codes 0..V_j-1 if the window of the column is 0. NaN is a missing value.
     y, y_parents : array of shape (N,) and (S,)
-        Classes 0..M-1; -1 for a case whose class is not known.
+        Classes 0..M-1; -1 for a case with an unknown class.
     n_values : sequence of length P
         V_j, the number of values of each feature (for a window r_j: range_j / (2 r_j)).
     n_classes : int
         M.
     windows : sequence of length P, optional
-        r_j: a case and a parent agree if they differ by at most r_j. None: 0 everywhere.
+        r_j: the values of a case and a parent agree if they differ by at most r_j. None: 0 for all features.
     missing : {"error", "ignore"}
-        Whether NaN is rejected or not compared.
+        Whether NaN is rejected, or left out of comparisons.
     supervised : bool
         If False, the classes of all cases are hidden.
     exclude_self : bool
-        True: case i is parent i, and never its own neighbor.
+        If True, case i is parent i and never its own neighbor.
 
     Returns
     -------
@@ -314,7 +314,7 @@ def check_data(
     y_past = _classes("y_parents", y_parents, ("x_parents", len(x_past)), n_classes, may_hide=False)
     if exclude_self and len(x_cases) != len(x_past):
         raise ValueError(
-            f"exclude_self=True says that case i is parent i, but there are {len(x_cases)} cases and {len(x_past)} "
+            f"exclude_self=True means that case i is parent i, but there are {len(x_cases)} cases and {len(x_past)} "
             f"parents; pass the same rows as x and x_parents, or exclude_self=False"
         )
 
@@ -342,14 +342,14 @@ def check_data(
 
 
 def _numbers(name: str, value: ArrayLike, remedy: str) -> NDArray[np.float64]:
-    """`value` as floats, whatever numbers it was made of; a copy, which later changes of `value` cannot reach."""
+    """`value` as an array of floats; a copy, so that later changes to `value` have no effect."""
     if isinstance(value, np.ma.MaskedArray):
         value = np.where(np.ma.getmaskarray(value), np.nan, value.data.astype(np.float64))
     try:
         array = np.asarray(value)
     except ValueError as error:  # rows of different lengths
         raise ValueError(f"{name} is not a rectangular array ({error}); {remedy}") from None
-    if array.dtype == object:  # a list that mixes numbers with None, or a table of mixed columns
+    if array.dtype == object:  # for example a list of numbers and None, or a table with mixed columns
         try:
             array = array.astype(np.float64)
         except (TypeError, ValueError):
@@ -374,10 +374,10 @@ def _table(name: str, value: ArrayLike, row: str) -> NDArray[np.float64]:
 def _classes(
     name: str, value: ArrayLike, table: tuple[str, int], n_classes: int, *, may_hide: bool
 ) -> NDArray[np.int64]:
-    """One class per row of the table, as integers."""
-    hidden = " (-1 where the class is not known)" if may_hide else ""
-    wanted = f"pass integers from 0 to n_classes - 1 = {n_classes - 1}{hidden}"
-    array = _numbers(name, value, wanted)
+    """Check the class of each row of a table, as integers."""
+    hidden = " (-1 if the class is not known)" if may_hide else ""
+    remedy = f"pass integers from 0 to n_classes - 1 = {n_classes - 1}{hidden}"
+    array = _numbers(name, value, remedy)
     table_name, n_rows = table
     if array.shape != (n_rows,):
         raise ValueError(f"{name} has shape {array.shape} for {n_rows} rows of {table_name}; pass one class per row")
@@ -386,7 +386,7 @@ def _classes(
         wrong = ~((array >= lowest) & (array < n_classes) & (array == np.floor(array)))
     if wrong.any():
         where = np.flatnonzero(wrong)
-        raise ValueError(f"{name} holds {_values_at(array, where)} (row {where[0]} first); {wanted}")
+        raise ValueError(f"{name} holds {_values_at(array, where)} (row {where[0]} first); {remedy}")
     return array.astype(np.int64)
 
 
@@ -439,14 +439,14 @@ def _refuse_missing(name: str, table: NDArray[np.float64]) -> None:
     if n_missing.any():
         raise ValueError(
             f"{name} has missing values (NaN) in {_columns(n_missing)}; pass missing='ignore' to leave them out of the "
-            f"comparison, or give them a code of their own"
+            f"comparison, or give them a separate code"
         )
 
 
 def _refuse_wrong_codes(
     name: str, table: NDArray[np.float64], sizes: NDArray[np.float64], radii: NDArray[np.float64]
 ) -> None:
-    """Where the window is 0, values are the codes 0..V_j-1."""
+    """Check that values are codes 0..V_j-1 if the window is 0."""
     with np.errstate(invalid="ignore"):
         wrong = ((table < 0) | (table >= sizes) | (table != np.floor(table))) & (radii == 0) & ~np.isnan(table)
     n_wrong = wrong.sum(axis=0)
@@ -472,7 +472,7 @@ def _values_at(values: NDArray[np.float64], where: NDArray[np.intp]) -> str:
 
 
 def _plain(value: float) -> str:
-    """A number as a person writes it: 3 and not 3.0."""
+    """A number as a person would write it: 3, not 3.0."""
     return f"{float(value):.6g}"
 
 

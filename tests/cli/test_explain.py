@@ -115,7 +115,7 @@ def test_the_forms_of_an_explanation(clinic, tmp_path):
     [
         (("--json-row", "{age: 3}"), "--json-row is not JSON"),
         (("--json-row", "[1, 2]"), "which is not an object"),
-        (("--json-row", '{"âge": 61}'), "row has no value of 'douleur thoracique', 'blood pressure'"),
+        (("--json-row", '{"âge": 61}'), "row has no value for 'douleur thoracique', 'blood pressure'"),
         (("--row", "40"), "--row 40 is beyond the 40 rows of the training table; pass a number from 0 to 39"),
         (("--id", "nobody"), "--id 'nobody' is not among the 40 identifiers; correct it"),
         (("--row", "0", "--top", "2", "--level", "3"), "level=3.0"),

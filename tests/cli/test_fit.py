@@ -120,7 +120,7 @@ def test_nothing_is_said_to_continue_without_a_checkpoint(clinic, tmp_path, monk
         ("a,b,outcom\n1,2,x\n3,4,y\n", (), "did you mean 'outcom'?"),
         ("a,a,outcome\n1,2,x\n3,4,y\n", (), "more than one column is named 'a'"),
         ("b,outcome\n,x\n,y\n", (), "column 'b' has only missing values"),
-        ("a,b,outcome\n1,2,x\n3,4,y\n", ("--engine", "steam"), "engine='steam' is not known"),
+        ("a,b,outcome\n1,2,x\n3,4,y\n", ("--engine", "steam"), "engine='steam' is not valid"),
         ("a,b,outcome\n1,,x\n3,4,y\n", ("--missing", "error"), "column 'b' has 1 missing values"),
         ("a,b,outcome\n1,2,x\n3,4,y\n", ("--query", "SELECT 1"), "--query works only with a database"),
     ],
@@ -284,7 +284,7 @@ def test_the_dictionary_says_what_is_follow_up(tmp_path):
     [
         ("dryg", "'dryg', which the table does not have; did you mean 'drug'"),
         ("days=time", "is a time without an event"),
-        ("days=length", "'length' is not known; choose one of"),
+        ("days=length", "'length' is not valid; choose one of"),
         ("outcome", "'outcome' is both --target and --follow-up"),
     ],
 )

@@ -48,7 +48,9 @@ def test_shares_are_read(text, percent):
     "text", ["", "%", "10", "0%", "-1%", "50%", "1e99%", "nan%", "inf%", "sNaN%", "10%%", "10%x", "ten%", "1/3%", "%10"]
 )
 def test_what_is_no_share_is_refused(text):
-    with pytest.raises(ValueError, match=r"windows=.* is not a distance; pass a finite number above 0, or a share"):
+    with pytest.raises(
+        ValueError, match=r"windows=.* is not a distance; pass a finite number above 0, or a percentage"
+    ):
         read_share("windows", text)
 
 

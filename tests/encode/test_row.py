@@ -50,7 +50,7 @@ def test_some_values_are_changed():
 @pytest.mark.parametrize(
     ("row", "complaint"),
     [
-        ({"age": 58}, "no value of 'cp', 'sex'"),
+        ({"age": 58}, "no value for 'cp', 'sex'"),
         ({"age": 58, "cp": 4, "sex": "f", "weight": 80}, "no feature 'weight'"),
         ([58, 4], "2 values for 3 features"),
         (TABLE, "12 rows"),

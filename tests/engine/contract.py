@@ -68,7 +68,7 @@ def a_thawed_chain_goes_on(engine_class, kind):
     for wrong in ({**frozen, "more": np.zeros(1)}, {**frozen, name: frozen[name][:1]}):
         with pytest.raises(ValueError, match=rf"a state has|{name} is"):
             engine.thaw(wrong, 11, 2)
-    with pytest.raises(ValueError, match="the state is of chain 2 with seed 11"):
+    with pytest.raises(ValueError, match="the state belongs to chain 2 with seed 11"):
         engine.thaw(frozen, 11, 3)
 
 

@@ -61,7 +61,7 @@ def test_another_package_can_add_an_engine(monkeypatch):
 
     monkeypatch.setattr(installed, "added", lambda group: {"abacus": Point()})
     assert sample(**SMALL, engine="abacus").settings.engine == "abacus"
-    with pytest.raises(ValueError, match=r"engine='sundial' is not known; choose one of 'cpu', .*'abacus'"):
+    with pytest.raises(ValueError, match=r"engine='sundial' is not valid; choose one of 'cpu', .*'abacus'"):
         installed.load_engine("sundial")
 
 

@@ -184,7 +184,7 @@ def test_a_second_opinion_of_the_user_is_weighted():
         name = {} if isinstance(own, LogisticRegression) else {"logisticregression__sample_weight": w}
         alone = own.fit(numbers, y, **(name or {"sample_weight": w}))
         np.testing.assert_allclose(clf.opinion_.predict_proba(numbers), alone.predict_proba(numbers))
-    with pytest.raises(ValueError, match=r"second_opinion=KNeighborsClassifier\(\) does not take weights"):
+    with pytest.raises(ValueError, match=r"second_opinion=KNeighborsClassifier\(\) does not support sample_weight"):
         PatchworkClassifier(**SETTINGS, second_opinion=KNeighborsClassifier()).fit(numbers, y, sample_weight=w)
 
 
@@ -202,14 +202,14 @@ def test_weights_are_routed():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda w: w[:-1], r"sample_weight has shape \(119,\) and there are 120 rows; pass one weight for each row"),
+        (lambda w: w[:-1], r"sample_weight has shape \(119,\), but there are 120 rows; pass one weight for each row"),
         (lambda w: w[:, None], r"shape \(120, 1\)"),
         (lambda w: np.where(np.arange(N) == 4, -1.0, w), "sample_weight is -1 in row 4"),
         (lambda w: np.where(np.arange(N) == 5, np.nan, w), "sample_weight is nan in row 5"),
         (lambda w: np.where(np.arange(N) == 6, np.inf, w), "sample_weight is inf in row 6"),
         (lambda w: 0.0 * w, "sample_weight is 0 in all rows"),
-        (lambda w: w / w.sum(), "sample_weight adds up to 1, .* multiply them"),
-        (lambda w: ["one"] * N, "sample_weight does not consist of numbers"),
+        (lambda w: w / w.sum(), "sample_weight adds up to 1, .* multiply the weights"),
+        (lambda w: ["one"] * N, "sample_weight is not numeric"),
     ],
 )
 @pytest.mark.parametrize("kind", [PatchworkClassifier, PatchworkRegressor])

@@ -121,7 +121,7 @@ def test_regression():
 @pytest.mark.parametrize(
     ("settings", "complaint"),
     [
-        ({"shown": "some"}, "shown='some' is not known"),
+        ({"shown": "some"}, "shown='some' is not valid"),
         ({"shown": 0}, "shown=0"),
         ({"shown": [60]}, "shown names row 60, but rows are numbered from 0 to 59"),
         ({"shown": [1, 1]}, "shown names row 1 more than once"),

@@ -283,7 +283,7 @@ def test_the_cases_of_another_model_are_refused(on_frame, small, tmp_path):
 def test_contradictory_wishes_are_refused(small, tmp_path):
     with pytest.raises(StorageError, match="contradict each other"):
         small.save(tmp_path / "a", with_cases=False, cases_path=tmp_path / "b")
-    with pytest.raises(StorageError, match="choose two names"):
+    with pytest.raises(StorageError, match="choose different names"):
         small.save(tmp_path / "a", cases_path=tmp_path / "x" / ".." / "a")
     with pytest.raises(StorageError, match="with_cases='no'"):
         small.save(tmp_path / "a", with_cases="no")
@@ -322,7 +322,7 @@ def test_a_classifier_is_not_taken_for_a_regressor(blob, tmp_path):
         manifest, parts = taken_apart(whole)
         (tmp_path / "forged").write_bytes(put_together({**manifest, "estimator": name}, parts))
         with pytest.raises(
-            StorageError, match=r"not that of a model: (the outcomes of a regressor|the format of an array)"
+            StorageError, match=r"not a valid model: (only classifiers have classes|the format of an array)"
         ):
             load(tmp_path / "forged")
 

@@ -39,7 +39,7 @@ def test_auto_is_the_gpu_for_large_problems(monkeypatch):
 
 def test_an_unknown_engine():
     p = Problem(0, n_past=30, n_features=4, n_classes=2)
-    with pytest.raises(ValueError, match="engine='gpu' is not known; choose one of 'cpu', 'cuda'"):
+    with pytest.raises(ValueError, match="engine='gpu' is not valid; choose one of 'cpu', 'cuda'"):
         by_engine(p, "gpu")
 
 

@@ -256,7 +256,7 @@ def finished(tmp_path_factory):
 def test_another_run_is_refused_and_told_apart(finished, changes, said):
     with pytest.raises(StorageError, match=f"is the checkpoint of another run: {said}") as caught:
         run_here(finished, **{"draws": 5, "warmup": 3, **changes})
-    assert "pass what it was, or pass another path, or delete the folder to start again" in str(caught.value)
+    assert "pass the original value, or pass another path, or delete the folder to start again" in str(caught.value)
 
 
 def test_another_version_is_refused(finished, monkeypatch):
@@ -312,11 +312,14 @@ def shorter(manifest, parts):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (lambda manifest, parts: manifest.update(kept=4), "its draws do not match its count"),
-        (lambda manifest, parts: manifest.update(swept=[1, 2]), "its draws do not match its count"),
-        (lambda manifest, parts: manifest.update(swept=[-(2**31), 13, 13]), "does not fit 5 draws"),
-        (lambda manifest, parts: manifest.update(swept=[13, 13, 10**15]), "does not fit 5 draws"),
-        (lambda manifest, parts: manifest.update(draws=[[0, 3]]), "its draws do not match its count"),
+        (lambda manifest, parts: manifest.update(kept=4), "the files of draws do not match the number of draws"),
+        (lambda manifest, parts: manifest.update(swept=[1, 2]), "the files of draws do not match the number of draws"),
+        (lambda manifest, parts: manifest.update(swept=[-(2**31), 13, 13]), "does not match 5 draws"),
+        (lambda manifest, parts: manifest.update(swept=[13, 13, 10**15]), "does not match 5 draws"),
+        (
+            lambda manifest, parts: manifest.update(draws=[[0, 3]]),
+            "the files of draws do not match the number of draws",
+        ),
         (lambda manifest, parts: manifest.update(draws=[[0, 3, 3, 5]]), "too many values"),
         (lambda manifest, parts: manifest.update(holds="model"), "does not hold"),
         (lambda manifest, parts: manifest["arrays"].update(z_sum=["|O8", [N, S]]), "z_sum has type"),
@@ -346,7 +349,7 @@ def first_becomes(number, dtype, name):
     [
         (first_becomes(np.nan, np.float64, "votes_sum"), "votes_sum has values that are not finite"),
         (first_becomes(np.inf, np.float32, "z_sum"), "z_sum has values that are not finite"),
-        (first_becomes(-(2**31), np.int64, "chain 0 n_sweeps"), "has been swept -2147483648 times"),
+        (first_becomes(-(2**31), np.int64, "chain 0 n_sweeps"), "the number of sweeps of the state is -2147483648"),
     ],
 )
 def test_numbers_that_no_run_has(finished, tmp_path, change, said):
@@ -385,7 +388,7 @@ def test_numbers_that_no_chain_has_never_reach_a_kernel(tmp_path_factory, tmp_pa
         values[0] = number
         parts[f"chain 1 {name}"] = values.tobytes()
 
-    with pytest.raises(StorageError, match=f"{name} has values that are not finite, or beyond 1e"):
+    with pytest.raises(StorageError, match=f"{name} has values that are not finite, or larger than 1e"):
         run_here(rewritten(good, tmp_path / "bad", forged), engine="cpu", draws=9, warmup=3)
 
 
@@ -419,7 +422,9 @@ def test_two_processes_do_not_share_a_checkpoint(tmp_path):
     )
     with subprocess.Popen([sys.executable, "-c", hold, tmp_path / "run" / "lock"], stdout=subprocess.PIPE) as other:
         other.stdout.readline()
-        with pytest.raises(StorageError, match=r"another process is writing there.*wait for it, or pass another path"):
+        with pytest.raises(
+            StorageError, match=r"another process is writing there.*wait until it finishes, or pass another path"
+        ):
             run_here(tmp_path / "run")
         other.kill()
     run_here(tmp_path / "run", draws=2)

@@ -124,10 +124,16 @@ def test_what_does_not_fit_is_refused_before_it_begins(monkeypatch):
 @pytest.mark.parametrize(
     ("need", "first"),
     [
-        (Need(9, 2, 1, 0), "pass fewer draws than 10 (with a larger thin, of as many sweeps), or fewer parents"),
+        (
+            Need(9, 2, 1, 0),
+            "pass fewer draws than 10 (with a larger thin for the same number of sweeps), or fewer parents",
+        ),
         (Need(2, 9, 1, 0), "pass fewer parents, or fewer draws"),
         (Need(1, 2, 9, 0), "pass fewer chains than 3, or fewer parents"),
-        (Need(4, 4, 4, 0), "pass fewer draws than 10 (with a larger thin, of as many sweeps), or fewer parents, or f"),
+        (
+            Need(4, 4, 4, 0),
+            "pass fewer draws than 10 (with a larger thin for the same number of sweeps), or fewer parents, or f",
+        ),
     ],
 )
 def test_the_remedy_for_the_largest_part_comes_first(monkeypatch, need, first):

@@ -96,7 +96,7 @@ def test_constant_quantities_are_left_out_with_a_note():
     assert table.mean[-1] == 2
     assert table.sd[-1] == 0
     assert table.converged
-    assert table.notes == ("The same in every draw, so not diagnosed: mean_neighbors.",)
+    assert table.notes == ("Constant over all draws, so not diagnosed: mean_neighbors.",)
     assert "mean_neighbors" not in table.worst(99).names
 
 
@@ -104,7 +104,7 @@ def test_one_chain_has_no_rhat_but_an_ess():
     table = make_posterior(chains=1, draws=400).diagnostics()
     assert np.isnan(table.rhat).all()
     assert (table.ess_bulk > 100).all()
-    assert table.notes == ("R-hat compares chains and there is only one.",)
+    assert table.notes == ("R-hat needs more than one chain.",)
     assert table.converged
     short = make_posterior(chains=1, draws=20).diagnostics()
     assert "(ESS " in short.warning()
@@ -132,7 +132,7 @@ def test_votes_that_never_change_have_no_rhat():
 
 
 def test_notes_stand_below_the_table():
-    assert str(make_posterior(chains=1).diagnostics()).endswith("R-hat compares chains and there is only one.")
+    assert str(make_posterior(chains=1).diagnostics()).endswith("R-hat needs more than one chain.")
 
 
 # What was not kept

@@ -215,7 +215,7 @@ def test_interruption_in_the_warm_up_is_raised(counting, monkeypatch):
 @pytest.mark.parametrize("n_threads", [1, 2, 3])
 def test_interruption_returns_equally_many_draws_of_each_chain(counting, monkeypatch, n_threads):
     monkeypatch.setattr(counting, "interrupt", (1, 30))  # in the warm-up's 4 and 26 draws
-    with pytest.warns(UserWarning, match=r"interrupted: \d+ of 100000 draws are kept of each chain"):
+    with pytest.warns(UserWarning, match=r"interrupted: \d+ of 100000 draws per chain are kept"):
         posterior = run(draws=100_000, n_threads=n_threads, keep_votes=True)
     assert posterior.interrupted
     assert 1 <= posterior.n_draws <= 26
@@ -357,7 +357,7 @@ def test_mixed_chains_are_not_warned_about(counting, monkeypatch):
 
 
 def test_an_unknown_engine_is_answered_with_the_known_ones():
-    with pytest.raises(ValueError, match="engine='abacus' is not known; choose one of 'cpu', 'paper'"):
+    with pytest.raises(ValueError, match="engine='abacus' is not valid; choose one of 'cpu', 'paper'"):
         load_engine("abacus")
 
 

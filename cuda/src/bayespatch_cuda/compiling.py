@@ -1,4 +1,4 @@
-"""Kernels that also run on the CPU, in tests: recompiled when a source of this package or of bayespatch changes."""
+"""Compiles kernels that tests also run on the CPU, again whenever a source of this package or of bayespatch changes."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The engine for an NVIDIA GPU: the moves of ``engine/cpu`` as CUDA kernels (numba-cuda), the state on the GPU.
+"""The engine for an NVIDIA GPU: the moves of ``engine/cpu`` as CUDA kernels (numba-cuda), with the state on the GPU.
 
-One engine serves several chains: it holds the data, and each chain's state has all the memory that its moves need. A
-sweep waits for the GPU once, to learn whether the lists of neighbors were long enough.
+One engine serves several chains: it holds the data, and the state of each chain has all the memory that its moves need.
+A sweep waits for the GPU once, to find out whether the lists of neighbors were long enough.
 """
 
 from __future__ import annotations
@@ -43,23 +43,23 @@ if TYPE_CHECKING:
     from numba.cuda.cudadrv.driver import Stream
     from numba.cuda.dispatcher import CUDADispatcher
 
-MOST_AT_ONCE = 8  # features: more would need more registers, and groups could not run side by side
+MOST_AT_ONCE = 8  # features; more would need more registers, so that fewer groups could run in parallel
 
 
 @dataclass
 class CudaState:
-    """One chain, on the GPU."""
+    """One chain on the GPU."""
 
     seed: int
     chain: int
     n_sweeps: int
     importance: Importance
-    as_one_part: ImportanceOfParts  # `importance` again: all cases have the same
-    parts: ImportanceOfParts | None  # those that the cases were last given
+    as_one_part: ImportanceOfParts  # `importance` as a single part with all cases
+    parts: ImportanceOfParts | None  # the importances last used for the cases
     weights: Chain  # q and q-tilde
     move: Move
     entries: DeviceNeighbors  # z, w and kappa
-    spare: DeviceNeighbors  # where the next update of the cases writes
+    spare: DeviceNeighbors  # output of the next update of the cases
     run: UpdateArguments
     stream: Stream
     launcher: Launcher
@@ -75,7 +75,7 @@ class CudaEngine(GivenEngine[CudaState]):
         """Whether there is a GPU with a working driver."""
         try:
             return find_spec("numba_cuda") is not None and bool(cuda.is_available())
-        except Exception:  # a driver that does not fit numba-cuda
+        except Exception:  # for example, a driver that is incompatible with numba-cuda
             return False
 
     @classmethod
@@ -107,14 +107,14 @@ class CudaEngine(GivenEngine[CudaState]):
         return [cls(data, model, n_threads)] * n_chains
 
     def features_at_once(self) -> int:
-        """How many factors `weigh.largest_odds` multiplies at once, a power of two: all lie in 1/largest..largest."""
+        """Number of factors that `weigh.largest_odds` multiplies at once: a power of two, to prevent overflow."""
         c = self.constants
         strongest = c.lam * (c.n_features if c.kind == 2 else 1)
         largest = 1.0 + strongest / min(c.c1, feature_constants(self.data, self.model)[1].min())
         return 1 << (min(MOST_AT_ONCE, int(LOG_STEP / math.log(largest))).bit_length() - 1)
 
     def table_of(self, data: Data) -> DeviceData:
-        """The data on the GPU."""
+        """Copy the data to the GPU."""
         n_cases, n_parents = len(data.x), len(data.x_parents)
         table = DeviceData(
             same=layout.blank((self.n_words, n_cases, n_parents), np.uint32),
@@ -137,7 +137,7 @@ class CudaEngine(GivenEngine[CudaState]):
         return table
 
     def start(self, seed: int, chain: int) -> CudaState:
-        """q and q-tilde from their priors, no neighbors yet: the first sweep finds them."""
+        """Draw q and q-tilde from their priors. There are no neighbors before the first sweep."""
         hyper = self.model.hyper
         n_cases, n_features = self.data.x.shape
         n_parents = len(self.data.x_parents)
@@ -146,7 +146,7 @@ class CudaEngine(GivenEngine[CudaState]):
         capacity = self.capacity_for(first_capacity(n_parents, hyper.alpha))
         pairs = (4, n_parents, n_features)
         group = self.shape.group
-        looked_at = -(-n_parents // group) * group  # parents, in whole groups
+        looked_at = -(-n_parents // group) * group  # number of parents, rounded up to whole groups
         values = Importance(layout.blank(pairs, np.float64), layout.blank((looked_at * n_features,), np.float32), group)
         n_sums, _ = self.over_pairs()
         state = CudaState(
@@ -158,7 +158,7 @@ class CudaEngine(GivenEngine[CudaState]):
                 values.double.reshape(1, *pairs),
                 values.chance.reshape(1, -1),
                 group,
-                layout.blank((1, 1, 1), np.float32),  # nobody gave them
+                layout.blank((1, 1, 1), np.float32),  # not used
             ),
             None,
             Chain(
@@ -206,19 +206,19 @@ class CudaEngine(GivenEngine[CudaState]):
         state.launcher(kernel, grid, state.stream, *args)
 
     def fill_importance(self, state: CudaState) -> None:
-        """q-tilde from its logits."""
+        """Compute q-tilde from its logits."""
         blocks, threads = grid_over(len(self.data.x_parents))
         grid = (blocks, self.data.x.shape[1]), threads
         self.launch(importance.fill_importance, grid, state, self.parents, state.weights, state.importance)
 
     def set_importance(self, state: CudaState, q: NDArray[np.float64], q_tilde: NDArray[np.float64]) -> None:
-        """Set q and q-tilde of a chain; values rounded to 0 or 1 are moved slightly inside."""
+        """Set q and q-tilde of a chain; values that were rounded to 0 or 1 are moved slightly into the interval."""
         layout.overwrite(state.weights.logit_q, logit_inside(q))
         layout.overwrite(state.weights.logits, logit_inside(q_tilde))
         self.fill_importance(state)
 
     def sweep(self, state: CudaState, adapt: bool = False) -> None:
-        """Update the cases given q-tilde, then q and q-tilde: a few times with w summed out, and once given w."""
+        """Update the cases given q-tilde, then q and q-tilde: a few times with w summed out, then once given w."""
         key = subkey(chain_key(state.seed, state.chain), state.n_sweeps + 1)
         self.update_cases(state, subkey(key, CASES))
         rate = 3.0 / (state.n_sweeps + 10.0) ** 0.6 if adapt else 0.0
@@ -235,13 +235,13 @@ class CudaEngine(GivenEngine[CudaState]):
         state.n_sweeps += 1
 
     def update_cases(self, state: CudaState, key: np.uint64) -> None:
-        """z, w and kappa of every case given q-tilde."""
+        """Update z, w and kappa of every case given q-tilde."""
         self.update_parts(state, state.as_one_part, state.run, key)
 
     def update_given(
         self, state: CudaState, q_tilde: NDArray[np.floating], key: np.uint64, numbers: NDArray[np.int64]
     ) -> None:
-        """z, w and kappa of every case given q-tilde of its part, all at once."""
+        """Update z, w and kappa of every case given q-tilde of its part, all at once."""
         if state.parts is None or state.parts.given.shape != q_tilde.shape:
             n_parts = len(q_tilde)
             shapes = (n_parts, *state.importance.double.shape), (n_parts, *state.importance.chance.shape)
@@ -259,7 +259,7 @@ class CudaEngine(GivenEngine[CudaState]):
         self.update_parts(state, state.parts, run, key)
 
     def update_parts(self, state: CudaState, parts: ImportanceOfParts, run: UpdateArguments, key: np.uint64) -> None:
-        """z, w and kappa of every case given the importances of its part."""
+        """Update z, w and kappa of every case given the importances of its part."""
         kernel = update.update_kernel(self.shape)
         grid = len(self.data.x), self.shape.group
         while True:
@@ -272,21 +272,21 @@ class CudaEngine(GivenEngine[CudaState]):
             if most == 0:
                 state.entries, state.spare = state.spare, state.entries
                 return
-            # Some cases found more neighbors than there is room for: the same again, with room.
+            # Some cases found more neighbors than fit: repeat the update with a larger capacity.
             layout.overwrite(run.most, np.zeros(1, np.int32))
             state.spare = self.blank_entries(self.capacity_for(most))
 
     def capacity_for(self, longest: int) -> int:
-        """Capacity for lists of this length: powers of two, so that they rarely grow."""
+        """Capacity for lists of this length, a power of two, so that lists rarely grow."""
         return min(len(self.data.x_parents), power_of_two(longest))
 
     def count_neighbors(self, state: CudaState) -> None:
-        """n_b and s_bj."""
+        """Count n_b and s_bj."""
         self.launch(summary.clear_counts, grid_over(len(self.data.x_parents)), state, state.weights)
         self.launch(summary.count_neighbors, grid_over(len(self.data.x)), state, state.entries, state.weights)
 
     def nodes_for(self, capacity: int) -> sums.DeviceNodes:
-        """Data for sums over w, for lists of this length: a rule, and in Model II exp(-u lam k) by weight."""
+        """Quadrature rules for sums over w in lists of this length and, in Model II, exp(-u lam k) by weight."""
         if capacity not in self.nodes:
             c, c2 = self.constants, feature_constants(self.data, self.model)[1]
             weights = (1, c.n_features) if c.kind == 2 else (0, 1)  # of a vote
@@ -301,7 +301,7 @@ class CudaEngine(GivenEngine[CudaState]):
         return self.nodes[capacity]
 
     def over_pairs(self) -> tuple[int, int]:
-        """Blocks and threads for cases and the features that move at once: given z independent, except in Model II."""
+        """Blocks and threads for all pairs of cases and jointly moved features (a single feature in Model II)."""
         n_cases, n_features = self.data.x.shape
         return grid_of_pairs(n_cases, 1 if self.constants.kind == 2 else n_features)
 
@@ -338,7 +338,7 @@ class CudaEngine(GivenEngine[CudaState]):
         self.draw_q_tilde(state, key)
 
     def draw_q_tilde(self, state: CudaState, key: np.uint64) -> None:
-        """q-tilde given q and w."""
+        """Draw q-tilde given q and w."""
         n_parents, n_features = self.data.x_parents.shape
         blocks, threads = grid_over(n_parents)
         self.launch(
@@ -347,7 +347,7 @@ class CudaEngine(GivenEngine[CudaState]):
         )  # fmt: skip
 
     def observe(self, state: CudaState) -> Observation:
-        """The stored results of a sweep."""
+        """The quantities to store after a sweep."""
         votes, log_likelihood = self.summarise(state)
         weights, stream = state.weights, state.stream
         logit_q = layout.from_device(weights.logit_q, stream)
@@ -373,7 +373,7 @@ class CudaEngine(GivenEngine[CudaState]):
         return layout.from_device(out[0], state.stream), layout.from_device(out[1], state.stream)
 
     def neighbors(self, state: CudaState) -> Neighbors:
-        """The lists of neighbors, in the CPU's format."""
+        """The lists of neighbors in the format of the CPU engine."""
         n = layout.from_device(state.entries.n, state.stream)
         longest = max(1, int(n.max(initial=0)))
         entries = state.entries
@@ -389,7 +389,7 @@ class CudaEngine(GivenEngine[CudaState]):
         return Neighbors(n, parent.copy(), bits, kappa)
 
     def freeze(self, state: CudaState) -> dict[str, NDArray[np.generic]]:
-        """The state as the CPU's engine would write it; everything else on the GPU follows from it."""
+        """The state in the format of the CPU engine; everything else on the GPU follows from it."""
         n, parent, bits, kappa = self.neighbors(state)
         beyond = np.arange(parent.shape[1]) >= n[:, None]
         for array in (parent, bits, kappa) if self.constants.kind == 3 else (parent, bits):
@@ -422,7 +422,7 @@ class CudaEngine(GivenEngine[CudaState]):
         return state
 
     def entries_of(self, neighbors: Neighbors) -> DeviceNeighbors:
-        """Copy lists of neighbors in the CPU's format to the GPU."""
+        """Copy lists of neighbors in the format of the CPU engine to the GPU."""
         n, parent, bits, kappa = neighbors
         longest = parent.shape[1]
         room = (0, 0), (0, self.capacity_for(longest) - longest)
@@ -453,7 +453,7 @@ class CudaEngine(GivenEngine[CudaState]):
         return Latent(expit(layout.from_device(state.weights.logit_q, state.stream)), z > 0, w > 0, kappa)
 
     def add_neighbors(self, state: CudaState, z_sum: NDArray[np.float32], w_sum: NDArray[np.float32] | None) -> None:
-        """Add z and z*w of this draw to the sums."""
+        """Add z and, if requested, z*w of this draw to the running sums."""
         neighbors = self.neighbors(state)
         add_z(neighbors, z_sum)
         if w_sum is not None:

@@ -1,7 +1,7 @@
-"""CUDA kernels for q and q-tilde: the moves of ``engine/importance.py``, a block of threads for each feature.
+"""CUDA kernels for q and q-tilde: the moves of ``engine/importance.py`` with a block of threads for each feature.
 
-Sums are taken in a fixed order, so that the same seed gives the same draws. The conditional density of q_j given w is
-evaluated by all threads of a block together, and all take the same slice-sampling step.
+Sums are computed in a fixed order, so that the same seed gives the same draws. All threads of a block evaluate the
+conditional density of q_j given w together and take the same slice-sampling step.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from bayespatch_cuda.layout import Importance, chance_at
 if TYPE_CHECKING:
     from numba.cuda.cudadrv.devicearray import DeviceNDArray
 
-BLOCK = 256  # threads for a feature, at most; a power of two
+BLOCK = 256  # largest number of threads for a feature, a power of two
 
 
 class ParentCodes(NamedTuple):
-    """The part of the data that q-tilde needs: where values are missing."""
+    """The part of the data that q-tilde depends on: which values are missing."""
 
     x: DeviceNDArray  # (S, P) float64, missing values as in ``votes.py``
 
@@ -49,14 +49,14 @@ class Prior(NamedTuple):
 
 
 class Chain(NamedTuple):
-    """q, q-tilde and the counts that they depend on."""
+    """q, q-tilde and the counts that their conditional distributions depend on."""
 
     logit_q: DeviceNDArray  # (P,)
     logits: DeviceNDArray  # (S, P) logit q-tilde
-    step: DeviceNDArray  # (P,) width of the proposals for logit q; the sign is where the next one goes
+    step: DeviceNDArray  # (P,) width of the proposals for logit q; the sign is the direction of the next one
     n_neighbors: DeviceNDArray  # (S,) int32
     n_on: DeviceNDArray  # (S, P) int32
-    above: DeviceNDArray  # (2, P, N+1) int32: how many parents have n > k, and s > k
+    above: DeviceNDArray  # (2, P, N+1) int32: number of parents with n > k, and with s > k
 
 
 class Move(NamedTuple):
@@ -69,21 +69,21 @@ class Move(NamedTuple):
     log_prior: DeviceNDArray  # (P,) log of prior ratio and Jacobian
     log_ratio: DeviceNDArray  # (P, blocks)
     moved: DeviceNDArray  # (P,) int32: whether a proposal was accepted since w was drawn
-    # (2, N, P) p(x_ij | z_i), w summed out, with q-tilde as it is and as proposed; (1, 1, 1) in Model II
+    # (2, N, P) p(x_ij | z_i), w summed out, for the current and the proposed q-tilde; (1, 1, 1) in Model II
     likelihood: DeviceNDArray
-    present: DeviceNDArray  # (P,) int32: which of the two is as it is
+    present: DeviceNDArray  # (P,) int32: which of the two is current
 
 
 @inlined
 def fill_one(parents, importance, b, j, logit):
-    """q-tilde of parent b and feature j, in double and in single precision."""
+    """Set q-tilde of parent b and feature j in double and in single precision."""
     set_importance(importance.double, parents.x, b, j, logit)
     importance.chance[chance_at(b, j, parents.x.shape[1], importance.group)] = importance.double[VOTE_ON, b, j]
 
 
 @cuda.jit
 def fill_importance(parents, chain, importance):
-    """All of q-tilde, from its logits: one thread per parent and feature."""
+    """Compute all of q-tilde from its logits: one thread per parent and feature."""
     b = cuda.grid(1)
     j = cuda.blockIdx.y
     if b < chain.logits.shape[0]:
@@ -92,14 +92,14 @@ def fill_importance(parents, chain, importance):
 
 @inlined
 def logit_of(p):
-    """As `logit_inside`, of one number in single precision."""
+    """As `logit_inside`, for a number in single precision."""
     inside = min(max(float(p), 1e-300), 1.0 - 2.0**-25)
     return math.log(inside / (1.0 - inside))
 
 
 @cuda.jit
 def fill_parts(parents, parts):
-    """q-tilde of every part, as passed: one thread per part, parent and feature."""
+    """Set q-tilde of every part to the values passed: one thread per part, parent and feature."""
     b = cuda.grid(1)
     j = cuda.blockIdx.y
     g = cuda.blockIdx.z
@@ -110,7 +110,7 @@ def fill_parts(parents, parts):
 
 @cuda.jit(device=True)
 def block_sum(buffer, value):
-    """The sum of a number over the threads of a block, by a fixed tree; returned to all threads."""
+    """The sum of a number over the threads of a block, in a fixed tree order; returned to all threads."""
     t = cuda.threadIdx.x
     buffer[t] = value
     cuda.syncthreads()
@@ -127,7 +127,7 @@ def block_sum(buffer, value):
 
 @cuda.jit(device=True)
 def sum_behind(buffer, value):
-    """The sum of a number over all later threads of a block, for each of them (Hillis and Steele, 1986)."""
+    """For each thread of a block, the sum of a number over all later threads (Hillis and Steele, 1986)."""
     t = cuda.threadIdx.x
     buffer[t] = value
     cuda.syncthreads()
@@ -158,13 +158,13 @@ def carry_along(parents, chain, move, sigma2, logit, logit_new, rng, key, j, fir
 
 @compiled
 def log_prior_q(prior, logit, j):
-    """The log density of logit q_j, but for a constant."""
+    """The log density of logit q_j, up to a constant."""
     return -prior.gamma[j] * softplus(-logit) - prior.sigma1[j] * softplus(logit)
 
 
 @cuda.jit
 def propose(parents, chain, move, prior, key, carry_key, first):
-    """A new q_j, and q~_:j that goes with it, for features from `first` on: one block each."""
+    """Propose a new q_j, and q~_:j moved with it, for features from `first` on: one block each."""
     buffer = cuda.shared.array(BLOCK, float64)
     rng = cuda.local.array(2, uint64)
     j = first + cuda.blockIdx.x
@@ -191,7 +191,7 @@ def part_of_sum(values, first, step):
 
 @cuda.jit
 def decide(chain, move, key, first, number, rate):
-    """Accept or reject the proposals of a move; steps are adapted at this rate (0 after the warm-up)."""
+    """Accept or reject the proposals of a move, and adapt the steps at this rate (0 after the warm-up)."""
     buffer = cuda.shared.array(BLOCK, float64)
     rng = cuda.local.array(2, uint64)
     t = cuda.threadIdx.x
@@ -202,7 +202,7 @@ def decide(chain, move, key, first, number, rate):
     if t == 0:
         move.moved[j] = accepted or (number > 0 and move.moved[j] != 0)
         step = adapted(chain.step[j], log, rate)
-        chain.step[j] = step if accepted else -step  # the next one reverses the direction
+        chain.step[j] = step if accepted else -step  # a rejection reverses the direction
         if accepted:
             chain.logit_q[j] = move.logit_new[j]
             move.present[j] = 1 - move.present[j]
@@ -216,7 +216,7 @@ def decide(chain, move, key, first, number, rate):
 
 @compiled
 def most_of(values, first, step):
-    """The largest of every step-th value, or 0."""
+    """The maximum of every step-th value and 0."""
     most = 0
     for k in range(first, values.shape[0], step):
         most = max(most, values[k])
@@ -243,8 +243,8 @@ def open_feature(rng, key, j):
 
 @cuda.jit(device=True)
 def count_above(buffer, counts, most):
-    """Convert counts[k] from the number of values equal to k to the number above k, for k = 0..most; by all "
-    "threads of a block.
+    """Convert counts[k] from the number of values equal to k to the number above k, for k = 0..most, using all
+    threads of a block.
     """
     t = cuda.threadIdx.x
     share = (most + cuda.blockDim.x) // cuda.blockDim.x
@@ -263,7 +263,7 @@ def count_above(buffer, counts, most):
 
 @cuda.jit
 def draw_q(chain, prior, key):
-    """q_j given w, q~ integrated out: a slice-sampling step (``importance.slice_logit_q``), one block per feature."""
+    """Draw q_j given w with q~ integrated out: a slice-sampling step (``importance.slice_logit_q``), one block each."""
     buffer = cuda.shared.array(BLOCK, float64)
     longest = cuda.shared.array(1, int32)
     rng = cuda.local.array(2, uint64)
@@ -308,24 +308,24 @@ def draw_q(chain, prior, key):
             break
         right += 1.0
         n_right -= 1
-    found = logit
+    result = logit
     for _ in range(MOST_STEPS):
         new = left + uniform(rng) * (right - left)
         log = part_of_density(chain, prior.sigma2, new, j, most, t, n_threads)
         if log_prior_q(prior, new, j) + block_sum(buffer, log) > level:
-            found = new
+            result = new
             break
         if new < logit:
             left = new
         else:
             right = new
     if t == 0:
-        chain.logit_q[j] = found
+        chain.logit_q[j] = result
 
 
 @compiled
 def draw_q_tilde_one(parents, chain, importance, rng, sigma2, key, b, j):
-    """logit q~_bj given q and w."""
+    """Draw logit q~_bj given q and w."""
     open_stream(rng, key_of(key_of(key, b), j))
     s = chain.n_on[b, j]
     logit = logit_beta(rng, beta_shape(chain.logit_q[j], sigma2) + s, sigma2 + chain.n_neighbors[b] - s)
@@ -335,7 +335,7 @@ def draw_q_tilde_one(parents, chain, importance, rng, sigma2, key, b, j):
 
 @cuda.jit
 def draw_q_tilde(parents, chain, importance, prior, key):
-    """q~_bj given q and w: one thread per parent and feature."""
+    """Draw q~_bj given q and w: one thread per parent and feature."""
     b = cuda.grid(1)
     if b < chain.logits.shape[0]:
         rng = cuda.local.array(2, uint64)

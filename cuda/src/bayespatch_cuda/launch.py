@@ -1,9 +1,9 @@
-"""Launching kernels that take many arrays, quickly.
+"""Fast launches of kernels with many array arguments.
 
-At each launch, numba-cuda determines the types of all arguments and describes every array to the driver again, which
-takes longer than most of our kernels run. Here neither types nor named tuples of arrays ever change: they are described
-once, and a launch converts only numbers and plain tuples, which are created for a single launch. If numba-cuda's
-internals differ, kernels are launched in the ordinary way.
+At each launch, numba-cuda determines the types of all arguments and describes every array to the driver again. This
+takes longer than most of our kernels run. Because types and named tuples of arrays never change here, they are
+described once, and a launch converts only numbers and plain tuples, which are created for a single launch. If the
+internals of numba-cuda differ, kernels are launched in the usual way.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from numba.cuda.dispatcher import CUDADispatcher
 
 
-REMEMBERED = 64  # named tuples
+REMEMBERED = 64  # largest number of cached named tuples
 
 
-THREADS = 128  # of a block, where they do not work together
+THREADS = 128  # threads of a block if they do not cooperate
 
 
-MOST_BLOCKS = 2048  # where threads go over many items; on every GPU the same, and so are the sums
+MOST_BLOCKS = 2048  # if threads loop over many items; the same on every GPU, so that sums are also the same
 
 
-NUMBERS = {"int64": int, "uint64": np.uint64, "float64": float}  # what `launch` takes for them, 8 bytes each
+NUMBERS = {"int64": int, "uint64": np.uint64, "float64": float}  # types that `launch` expects, 8 bytes each
 
 
-WRAPPED = ctypes.c_int64, ctypes.c_double  # `launch` is quicker with what is inside
+WRAPPED = ctypes.c_int64, ctypes.c_double  # `launch` is faster with the unwrapped value
 
 
 Grid = tuple[int | tuple[int, ...], int]  # blocks, threads of a block
@@ -61,7 +61,7 @@ class Launcher:
     def __init__(self) -> None:
         self.ready: dict[CUDADispatcher, CUDADispatcher] = {}  # kernel -> specialized kernel
         self.prepared: dict[tuple[CUDADispatcher, Grid], Prepared] = {}
-        self.described: dict[int, tuple[object, list[object]]] = {}  # named tuple -> itself (kept alive), its arguments
+        self.described: dict[int, tuple[object, list[object]]] = {}  # id -> named tuple (kept alive), its arguments
 
     def __call__(self, kernel: CUDADispatcher, grid: Grid, stream: Stream, *args: object) -> None:
         """Run `kernel` on a grid (blocks, threads)."""
@@ -70,17 +70,17 @@ class Launcher:
         if not DESCRIBES:
             self.ready[kernel][*grid, stream](*args)
             return
-        cuda.current_context()  # the chain may have come to another thread
+        cuda.current_context()  # the chain may have moved to another thread
         if (kernel, grid) not in self.prepared:
             self.prepared[kernel, grid] = self.prepare(kernel, grid, stream)
-        overload, numbers, place = self.prepared[kernel, grid]
+        overload, numbers, settings = self.prepared[kernel, grid]
         flat: list[object] = []
         for kind, number, value in zip(overload.argument_types, numbers, args, strict=True):
             if number:
                 flat.append(number(value))
             else:
-                flat += self.describe(overload, kind, value, place[0])
-        launch(*place, *flat)
+                flat += self.describe(overload, kind, value, settings[0])
+        launch(*settings, *flat)
 
     def prepare(self, kernel: CUDADispatcher, grid: Grid, stream: Stream) -> Prepared:
         """The compiled kernel, which arguments are numbers, and the launch configuration."""
@@ -111,7 +111,7 @@ def grid_over(n: int, threads: int = THREADS) -> tuple[int, int]:
 
 
 def grid_of_pairs(n_cases: int, n_features: int) -> tuple[int, int]:
-    """Blocks and threads for cases and features: a thread keeps a feature, and a block does a few cases at a time."""
+    """Blocks and threads for pairs of cases and features: a thread has a fixed feature, a block has several cases."""
     width = min(n_features, THREADS)
     together = min(n_cases, THREADS // width)
     return min(MOST_BLOCKS, -(-n_cases // together)), width * together

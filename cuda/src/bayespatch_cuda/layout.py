@@ -1,7 +1,7 @@
 """The data, the neighbors and the importances on the GPU: memory layout, size and transfer.
 
-Agreement between cases and parents does not change, so it is computed once, as bits: word (j // 32) of pair (i, b). w
-is kept in the same bits, and the entries of a case are sorted by parent.
+Agreement between cases and parents does not change, so it is computed once and stored as bits: word (j // 32) of pair
+(i, b). w is stored in the same way, and the entries of a case are sorted by parent.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from numba.cuda.cudadrv.devicearray import DeviceNDArray
     from numba.cuda.cudadrv.driver import Stream
 
-GROUP = 32  # threads that update a case together, at most: a warp
-MOST_FEATURES = 400  # of a case, that 48 KB of shared memory hold in any model
+GROUP = 32  # largest number of threads that update a case together: a warp
+MOST_FEATURES = 400  # the largest number that fits into 48 KB of shared memory in any model
 BIT = np.uint32(1)
 
 
 class DeviceData(NamedTuple):
     """The data on the GPU. Word v of W has the features 32 v .. 32 v + 31."""
 
-    same: DeviceNDArray  # (W, N, S) uint32: where case and parent agree
-    votes: DeviceNDArray  # (W, S) uint32: where the parent has a value to vote for
-    observed: DeviceNDArray  # (W, N) uint32: where the case has a value
+    same: DeviceNDArray  # (W, N, S) uint32: features in which case and parent agree
+    votes: DeviceNDArray  # (W, S) uint32: features in which the parent has a value to vote for
+    observed: DeviceNDArray  # (W, N) uint32: features in which the case has a value
     y: DeviceNDArray  # (N,) int32
     own_parent: DeviceNDArray  # (N,) int32
     y_parents: DeviceNDArray  # (S,) int32
@@ -43,38 +43,38 @@ class DeviceNeighbors(NamedTuple):
     n: DeviceNDArray  # (N,) int32
     parent: DeviceNDArray  # (N, C) int32
     bits: DeviceNDArray  # (N, C, W) uint32: w
-    same: DeviceNDArray  # (N, C, W) uint32: where case and parent agree
-    kappa: DeviceNDArray  # (N, C) float64, or (1, 1) where the model derives it
-    tilt: DeviceNDArray  # (N, C) float64 in Model II, else (1, 1): what `sums.find_tilt` leaves of the feature at hand
+    same: DeviceNDArray  # (N, C, W) uint32: features in which case and parent agree
+    kappa: DeviceNDArray  # (N, C) float64, or (1, 1) if the model derives it from w
+    tilt: DeviceNDArray  # (N, C) float64 in Model II, else (1, 1): result of `sums.find_tilt` for the current feature
 
 
 class Importance(NamedTuple):
     """q-tilde on the GPU."""
 
     double: DeviceNDArray  # (4, S, P) float64, rows as in ``votes.py``: ON, OFF, VOTE_ON, VOTE_OFF
-    chance: DeviceNDArray  # float32: VOTE_ON once more, in the order of `chance_at`
+    chance: DeviceNDArray  # float32: a copy of VOTE_ON in the order of `chance_at`
     group: int
 
 
 class ImportanceOfParts(NamedTuple):
-    """q-tilde of G parts of the cases, of equal size, one after the other: as `Importance`, for each of them."""
+    """q-tilde for G consecutive parts of the cases, of equal size: as `Importance`, for each part."""
 
     double: DeviceNDArray  # (G, 4, S, P) float64
     chance: DeviceNDArray  # (G, ...) float32
     group: int
-    given: DeviceNDArray  # (G, S, P) float32: what it was filled from
+    given: DeviceNDArray  # (G, S, P) float32: the source of the values
 
 
 class UpdateArguments(NamedTuple):
     """The inputs and outputs of an update of the cases."""
 
-    numbers: DeviceNDArray  # (N,) int64: of the cases in the whole data
-    most: DeviceNDArray  # (1,) int32: the longest list, where it was too long
+    numbers: DeviceNDArray  # (N,) int64: case numbers in the whole data
+    most: DeviceNDArray  # (1,) int32: length of the longest list, if it was too long
 
 
 @inlined
 def chance_at(b, j, n_features, group):
-    """Where `Importance.chance` has parent b and feature j: the parents that a group looks at, side by side."""
+    """Index of parent b and feature j in `Importance.chance`, where the parents of a group are contiguous."""
     return (b // group * n_features + j) * group + b % group
 
 
@@ -86,13 +86,13 @@ def bit(words, j):
 
 @inlined
 def in_word(word, j):
-    """Feature j of the word that has it."""
+    """Feature j of the word that contains it."""
     return (word >> np.uint32(j & 31)) & BIT != 0
 
 
 @inlined
 def ones(v):
-    """How many bits of a word of 32 are on."""
+    """The number of bits that are set in a word of 32 bits."""
     v = np.uint32(v - ((v >> np.uint32(1)) & np.uint32(0x55555555)))
     v = np.uint32((v & np.uint32(0x33333333)) + ((v >> np.uint32(2)) & np.uint32(0x33333333)))
     v = np.uint32((v + (v >> np.uint32(4))) & np.uint32(0x0F0F0F0F))
@@ -101,7 +101,7 @@ def ones(v):
 
 @inlined
 def vote_weight(kind, entries, s, i):
-    """k: how strongly entry s of case i votes."""
+    """k: the weight of the vote of entry s on case i."""
     if kind == 1:
         return 1.0
     if kind == 3:
@@ -118,12 +118,12 @@ def to_device(array: NDArray[np.generic]) -> DeviceNDArray:
 
 
 def blank(shape: tuple[int, ...], dtype: DTypeLike) -> DeviceNDArray:
-    """Memory on the GPU, not initialised."""
+    """Uninitialized memory on the GPU."""
     return cuda.device_array(shape, dtype)
 
 
 def from_device(array: DeviceNDArray, stream: Stream | Literal[0] = 0):
-    """A copy of an array on the GPU, after the stream has finished."""
+    """A copy of an array from the GPU, after the stream has finished."""
     host = array.copy_to_host(stream=stream)
     if stream:
         stream.synchronize()
@@ -131,12 +131,12 @@ def from_device(array: DeviceNDArray, stream: Stream | Literal[0] = 0):
 
 
 def overwrite(device: DeviceNDArray, array: NDArray[np.generic]) -> None:
-    """Put an array into memory of the GPU."""
+    """Copy an array into existing memory on the GPU."""
     device.copy_to_device(np.ascontiguousarray(array))
 
 
 def require_gpu() -> None:
-    """Raise an error without a GPU."""
+    """Raise an error if there is no GPU."""
     if not cuda.is_available():
         raise RuntimeError(
             "engine='cuda' needs an NVIDIA GPU and its driver, and found none; install the driver, or pass engine='cpu'"
@@ -144,7 +144,7 @@ def require_gpu() -> None:
 
 
 def bytes_needed(n_cases: int, n_parents: int, n_features: int) -> int:
-    """Memory of the GPU for the agreement of cases and parents, and for the likelihoods that a chain keeps."""
+    """GPU memory for the agreement of cases and parents, and for the likelihoods that a chain stores."""
     return 4 * n_cases * n_parents * -(-n_features // 32) + 2 * 8 * n_cases * n_features
 
 
@@ -171,7 +171,7 @@ def check_fits(n_cases: int, n_parents: int, n_features: int) -> None:
 
 
 def group_size(n_parents: int, n_features: int) -> int:
-    """Number of threads that update a case together: a power of two, without idle threads."""
+    """Number of threads that update a case together: a power of two that leaves no idle threads."""
     return power_of_two(max(n_parents, n_features), GROUP)
 
 
@@ -186,7 +186,7 @@ def words_of(flags: NDArray[np.bool_]) -> NDArray[np.uint32]:
 
 @inlined
 def agreement(values, word, b, i):
-    """32 features of case i and parent b as bits: on where they agree. NaN never agrees."""
+    """Bits for 32 features of case i and parent b, set if the values agree. NaN never agrees."""
     x, x_parents, windows = values
     bits = np.uint32(0)
     for j in range(32 * word, min(32 * word + 32, x.shape[0])):
@@ -197,7 +197,7 @@ def agreement(values, word, b, i):
 
 @cuda.jit
 def find_agreement(values, table):
-    """`table.same`, from x (P, N), x_parents (P, S) and windows (P,)."""
+    """Compute `table.same` from x (P, N), x_parents (P, S) and windows (P,)."""
     b = cuda.grid(1)
     if b < table.same.shape[2]:
         for i in range(cuda.blockIdx.y, table.same.shape[1], cuda.gridDim.y):

@@ -16,7 +16,7 @@ from bayespatch_cuda.update import KEPT, Shape
 
 @inlined
 def count_votes(kind, table, entries, votes, class_votes, i):
-    """The votes of case i on every feature and on the label."""
+    """Count the votes on every feature and on the label of case i."""
     votes[:] = 0.0
     class_votes[:] = 0.0
     for s in range(entries.n[i]):
@@ -33,7 +33,7 @@ def count_votes(kind, table, entries, votes, class_votes, i):
 
 @inlined
 def log_likelihood(c, table, votes, class_votes, i):
-    """Of case i and its label, given the votes."""
+    """The log likelihood of case i and its label, given the votes."""
     above = 1.0
     below = 1.0
     log = 0.0
@@ -41,23 +41,23 @@ def log_likelihood(c, table, votes, class_votes, i):
         if in_word(table.observed[f >> 5, i], f):
             above *= c.c1 + c.lam * votes[AGREE, f]
             below *= table.c2[f] + c.lam * votes[TOTAL, f]
-        if f & 7 == 7:  # before the products could leave the range of a double
+        if f & 7 == 7:  # often enough that the products stay within the range of a double
             log += math.log(above / below)
             above = 1.0
             below = 1.0
     y = table.y[i]
     if y >= 0:
-        every = c.label_c2
+        all_votes = c.label_c2
         for m in range(class_votes.shape[0]):
-            every += table.mu[MU, m] * class_votes[m]
+            all_votes += table.mu[MU, m] * class_votes[m]
         above *= c.one + table.mu[MU0, y] + table.mu[MU, y] * class_votes[y]
-        below *= every
+        below *= all_votes
     return log + math.log(above / below)
 
 
 @inlined
 def summarise_case(kind, c, table, entries, votes, class_votes, shares, i):
-    """Vote shares of case i, into `shares` (N, M); returns its log likelihood."""
+    """Store the vote shares of case i in `shares` (N, M); returns its log likelihood."""
     count_votes(kind, table, entries, votes, class_votes, i)
     cast = 0.0
     for m in range(class_votes.shape[0]):
@@ -86,7 +86,7 @@ def summary_kernel(shape: Shape):
 
 @cuda.jit
 def clear_counts(chain):
-    """n_b and s_bj, before they are counted."""
+    """Set n_b and s_bj to 0 before counting."""
     b = cuda.grid(1)
     if b < chain.n_neighbors.shape[0]:
         chain.n_neighbors[b] = 0
@@ -96,7 +96,7 @@ def clear_counts(chain):
 
 @cuda.jit
 def count_neighbors(entries, chain):
-    """n_b: how many cases parent b is a neighbor of; s_bj: for how many of them its feature j is on."""
+    """n_b: number of cases that parent b is a neighbor of; s_bj: number of these with feature j on."""
     i = cuda.grid(1)
     if i < entries.n.shape[0]:
         for s in range(entries.n[i]):

@@ -1,7 +1,7 @@
-"""One feature of one case with its w summed out, in one thread that uses only registers.
+"""One feature of one case with its w summed out, in a single thread that uses only registers.
 
-The sums run over the nodes or rates of ``quadrature.py``, a handful at a time. In Model II a w changes how strongly its
-parent votes on the other features and on the label: ``cpu/sums.py`` describes how this is handled.
+The sums run over the nodes or rates of ``quadrature.py``, a handful at a time. In Model II, each w changes the weight
+of its parent's votes on the other features and on the label; see ``cpu/sums.py``.
 """
 
 from __future__ import annotations
@@ -53,20 +53,20 @@ def open_item(rng, key, j, i):
 
 @inlined
 def weight_if_on(kind, entries, r, i, j):
-    """k: how strongly entry r of case i votes on feature j if it does."""
+    """k: the weight of the vote of entry r on feature j of case i, if it votes."""
     k = vote_weight(kind, entries, r, i)
     return k + 1.0 if kind == 2 and not in_word(entries.bits[i, r, j >> 5], j) else k
 
 
 @inlined
 def tilt_of(kind, entries, i, r):
-    """The factor by which one more vote of entry r changes the likelihood of case i except for the current feature."""
+    """The factor by which one more vote of entry r changes the likelihood of case i without the current feature."""
     return entries.tilt[i, r] if kind == 2 else 1.0
 
 
 @inlined
 def decay_of(kind, c, nodes, k, node, j):
-    """s in Model I; exp(-u lam k) in Models II, where it is in a table, and III."""
+    """s in Model I; exp(-u lam k) in Models II (from a table) and III."""
     if kind == 1:
         return nodes.place[node, j]
     if kind == 2:
@@ -126,7 +126,7 @@ def sum_over_nodes(kind, c, nodes, importance, entries, i, j, n):
 
 @inlined
 def likelihood_of(kind, c, table, nodes, importance, entries, i, j):
-    """p(x_ij | z_i, q~), or 1 where it does not depend on q~."""
+    """p(x_ij | z_i, q~), or 1 if it does not depend on q~."""
     n = entries.n[i]
     if n == 0 or not in_word(table.observed[j >> 5, i], j):
         return 1.0
@@ -135,8 +135,8 @@ def likelihood_of(kind, c, table, nodes, importance, entries, i, j):
 
 @inlined
 def compare_nodes(kind, c, table, nodes, move, entries, number, i, j):
-    """log p(x_ij | z_i, new q~) - log p(x_ij | z_i, old q~); the results of a move are kept for the next move "
-    "of the sweep.
+    """log p(x_ij | z_i, new q~) - log p(x_ij | z_i, old q~). The likelihoods are stored for the next move of the
+    sweep.
     """
     after = likelihood_of(kind, c, table, nodes, move.new, entries, i, j)
     if number == 0:
@@ -151,7 +151,7 @@ def compare_nodes(kind, c, table, nodes, move, entries, number, i, j):
 
 @inlined
 def maybe_node(rng, total, chosen, node, base, copied):
-    """Replace the chosen node by this one with probability proportional to its weight among all weights so far."""
+    """Replace the chosen node with this one with probability equal to its share of all weights so far."""
     weight = base + copied
     total += weight
     if uniform(rng) * total < weight:
@@ -161,10 +161,10 @@ def maybe_node(rng, total, chosen, node, base, copied):
 
 @inlined
 def begin_redraw(kind, c, table, nodes, importance, entries, rng, key, i, j):
-    """Open the stream of an item, choose its node and where x_ij comes from.
+    """Open the stream of an item, and choose its node and the source of x_ij.
 
-    Returns the node, or -1 where x_ij is missing, and the entry that x_ij was copied from, or -1; w_i:j are independent
-    given both (`draw_w`).
+    Returns the node, or -1 if x_ij is missing, and the entry that x_ij was copied from, or -1. Given both, w_i:j are
+    independent (`draw_w`).
     """
     open_item(rng, key, j, i)
     n = entries.n[i]
@@ -187,8 +187,8 @@ def begin_redraw(kind, c, table, nodes, importance, entries, rng, key, i, j):
 
 @inlined
 def choose_source(kind, c, nodes, importance, entries, node, rng, i, j, n):
-    """Draw the agreeing entry that x_ij was copied from, with probability proportional to its weight and its "
-    "probability of being on.
+    """Draw the agreeing entry that x_ij was copied from, with probability proportional to its weight times its
+    probability of being on.
     """
     total = 0.0
     source = -1
@@ -206,7 +206,7 @@ def choose_source(kind, c, nodes, importance, entries, node, rng, i, j, n):
 
 @inlined
 def draw_w(kind, c, table, nodes, importance, entries, rng, node, source, r, i, j):
-    """w of entry r: on, if x_ij was copied from it; the node is used if the parent has a value."""
+    """Draw w of entry r, which is on if x_ij was copied from it; the node is used if the parent has a value."""
     b = entries.parent[i, r]
     on = importance[ON, b, j] * tilt_of(kind, entries, i, r)
     if node >= 0 and in_word(table.votes[j >> 5, b], j):
@@ -228,7 +228,7 @@ def add_votes(table, entries, votes, r, i, k):
 
 @inlined
 def find_tilt(c, table, entries, votes, class_votes, i, j):
-    """Model II: `entries.tilt` of case i for feature j (``cpu/sums.py``), with scratch memory as in `log_others`."""
+    """Model II: set `entries.tilt` of case i for feature j (``cpu/sums.py``); for scratch memory see `log_others`."""
     votes[:] = 0.0
     class_votes[:] = 0.0
     for r in range(entries.n[i]):
@@ -264,9 +264,9 @@ def log_of_silent(table, importance, entries, i, j):
 
 @inlined
 def log_others(c, table, nodes, importance, entries, votes, class_votes, rng, key, i, j):
-    """Model II: w_i:j drawn, log p(x_i, y_i | it) - log p(x_i, y_i | w_i:j), without x_ij and what the tilt has of it.
+    """Model II: draw a new w_i:j; log p(x_i, y_i | new w_i:j) - log p(x_i, y_i | w_i:j), without x_ij and the tilt.
 
-    `votes` (2, 2, P) and `class_votes` (2, M): scratch memory for the votes before and after.
+    `votes` (2, 2, P) and `class_votes` (2, M) are scratch memory for the votes before and after.
     """
     votes[:] = 0.0
     class_votes[:] = 0.0
@@ -295,7 +295,7 @@ def log_others(c, table, nodes, importance, entries, votes, class_votes, rng, ke
 
 @lru_cache(KEPT)
 def tilt_kernel(n_features: int, n_classes: int):
-    """Model II: `entries.tilt` of all cases for feature j."""
+    """Model II: set `entries.tilt` of all cases for feature j."""
 
     @cuda.jit
     def kernel(c, table, entries, j):
@@ -310,12 +310,12 @@ def tilt_kernel(n_features: int, n_classes: int):
 
 @lru_cache(KEPT)
 def compare_kernel(kind: int, n_features: int, n_classes: int):
-    """log_ratio[j, block]: the log likelihood ratio of feature j of the block's cases under the new q~, for features
-    first..last-1, with w summed out; Model II processes one feature at a time, draws w and includes the correction for
+    """log_ratio[j, block]: the log likelihood ratio of feature j of the block's cases for the new q~, with w summed
+    out, for features first..last-1. Model II processes one feature at a time, draws w and includes the correction for
     it.
 
-    The threads of a block are the features of a few cases (`grid_of_pairs`): they read the same list of neighbors, and
-    rows of q~ side by side. Each thread handles one feature and loops over cases, always in the same order.
+    The threads of a block handle the features of a few cases (`grid_of_pairs`): they read the same lists of neighbors
+    and contiguous rows of q~. Each thread handles one feature and loops over cases, always in the same order.
     """
     n_votes = n_features if kind == 2 else 1
 
@@ -352,9 +352,9 @@ def compare_kernel(kind: int, n_features: int, n_classes: int):
 
 @lru_cache(KEPT)
 def redraw_kernel(kind: int, n_features: int):
-    """New draws of w_i:j for features first..last-1 whose q~ has moved, and the updated s_bj.
+    """Redraw w_i:j for features first..last-1 whose q~ has moved, and update s_bj.
 
-    A thread keeps its feature. Features share words: only bits that change are switched.
+    Each thread has a fixed feature. Because features share words, only bits that change are flipped.
     """
 
     @cuda.jit

@@ -1,12 +1,12 @@
-"""The blocked update of the cases on a GPU, with a group of threads per case and one parent per thread. See
-``cpu/update.py``.
+"""The blocked update of the cases on a GPU (see ``cpu/update.py``), with a group of threads per case and one parent per
+thread.
 
-Each thread of a group (a warp, or a part of one) evaluates one parent, given the current votes. The first parent, in
-order, that is a neighbor and has to be removed, or that becomes one, changes the votes; then the parents after it are
-evaluated again. This is rare: about ten times per thousand parents. To change the votes, each thread handles one
+Each thread of a group (a warp, or a part of a warp) evaluates one parent given the current votes. The first parent, in
+order, that is a neighbor to be removed, or that becomes a neighbor, changes the votes; then the parents after it are
+evaluated again. This is rare: about ten times per thousand parents. When the votes change, each thread handles one
 feature.
 
-A kernel is compiled for a `Shape`: memory of fixed size that a thread indexes by constants is in registers.
+Kernels are compiled for a `Shape`, because memory of fixed size that a thread indexes by constants is in registers.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ from bayespatch_cuda.weigh import (
     weight_of_kappa,
 )
 
-KEPT = 32  # kernels of so many shapes are kept
+KEPT = 32  # number of shapes with cached kernels
 
 
 class Case(NamedTuple):
     """Data of a case that all threads of its group share."""
 
     votes: NDArray[np.float32]  # (2, P), in Model III float64: AGREE and TOTAL
-    gain: NDArray[np.float32]  # (P, 2): the largest R_j - 1 that a vote which DIFFERS or AGREES could bring
+    gain: NDArray[np.float32]  # (P, 2): the largest possible R_j - 1 of a vote that DIFFERS or AGREES
     slope: NDArray[np.float32]  # (2, P), in Model III: R_j(kappa) - 1 = slope kappa / (1 - slope[DIFFERS] kappa)
     class_votes: NDArray[np.floating]  # (M,) as `votes`
     label: NDArray[np.float32]  # (M,): the largest H
@@ -59,17 +59,17 @@ class Case(NamedTuple):
 class Own(NamedTuple):
     """Data of a thread: in shared memory or, if indexed by constants in unrolled loops, in registers."""
 
-    same: NDArray[np.uint32]  # (W,): where the parent that this thread looks at and the case agree
-    ahead: NDArray[np.uint32]  # (W,): the same of the parent that it will look at next, on its way from memory
+    same: NDArray[np.uint32]  # (W,): features in which the current parent of this thread and the case agree
+    ahead: NDArray[np.uint32]  # (W,): the same for the next parent, prefetched from memory
     candidate: NDArray[np.float32]  # (R,): Model III: candidates for the parent's kappa
-    product: NDArray[np.float32]  # (R,): prod_j f_j(kappa), for each of them
+    product: NDArray[np.float32]  # (R,): prod_j f_j(kappa) for each candidate
 
 
 class Change(NamedTuple):
     """The parent that is added or removed; the same in all threads of a group."""
 
     bits: NDArray[np.uint32]  # (W,): its w
-    same: NDArray[np.uint32]  # (W,): where it and the case agree
+    same: NDArray[np.uint32]  # (W,): features in which it agrees with the case
 
 
 class Shape(NamedTuple):
@@ -79,20 +79,20 @@ class Shape(NamedTuple):
     n_features: int
     n_classes: int
     part: int  # features whose factors are multiplied at once: a power of two, at most 32
-    group: int  # threads that work together
+    group: int  # threads that work on a case together
 
 
 class Counting(NamedTuple):
     """Model II: scratch memory of a group of threads for weighing a pair."""
 
     pair: Pair
-    weight: NDArray[np.float32]  # (P + 1,): by the number of features that are on
+    weight: NDArray[np.float32]  # (P + 1,): by number of features that are on
     row: NDArray[np.float32]  # (P + 1,): coefficients of a polynomial
     decided: NDArray[np.uint32]  # (P, C): bit d % group of word d // group: whether feature j is on if d up to it are
 
 
 class Choosing(NamedTuple):
-    """Model III: the same, for candidates of kappa."""
+    """Model III: scratch memory for choosing among candidates for kappa."""
 
     candidate: NDArray[np.float64]  # (R,)
     factor: NDArray[np.float64]  # (R, P)
@@ -133,7 +133,7 @@ def add_vote(table, case, b, j, agrees, k):
 
 @inlined
 def cast_votes(kind, c, table, case, change, i, b, k, lane, n_lanes):
-    """Add the votes of parent b with weight k (negative: take them away), on every n_lanes-th feature."""
+    """Add the votes of parent b with weight k on every n_lanes-th feature; a negative k removes them."""
     j = lane
     while j < c.n_features:
         if bit(change.bits, j):
@@ -146,7 +146,9 @@ def cast_votes(kind, c, table, case, change, i, b, k, lane, n_lanes):
 
 @inlined
 def refresh_gain(kind, c, table, case, i, j):
-    """The largest R_j - 1: at k = 1 in Model I; in the others R falls with k where it differs, and else grows."""
+    """Set the largest R_j - 1: at k = 1 in Model I; in the other models R decreases with k if the values differ, and
+    increases if they agree.
+    """
     differs = ZERO
     agrees = ZERO
     if in_word(table.observed[j >> 5, i], j):
@@ -170,19 +172,21 @@ def refresh_gain(kind, c, table, case, i, j):
 
 @inlined
 def refresh_labels(kind, c, table, case, i, lane, n_lanes):
-    """The largest H: H(1), in Model II H(P), and 1 in Models II and III, whose k may be close to 0."""
+    """Set the largest H: H(1), or H(P) in Model II; at least 1 in Models II and III, where k may be close to 0."""
     y = table.y[i]
-    mine = UNIT
-    every = np.float32(c.label_c2)
+    agreeing = UNIT
+    total = np.float32(c.label_c2)
     for m in range(case.label.shape[0]):
-        every += np.float32(table.mu[MU, m]) * np.float32(case.class_votes[m])
+        total += np.float32(table.mu[MU, m]) * np.float32(case.class_votes[m])
         if m == y:
-            mine = np.float32(c.one + table.mu[MU0, m]) + np.float32(table.mu[MU, m]) * np.float32(case.class_votes[m])
+            agreeing = np.float32(c.one + table.mu[MU0, m]) + np.float32(table.mu[MU, m]) * np.float32(
+                case.class_votes[m]
+            )
     m = lane
     while m < case.label.shape[0]:
         vote = np.float32(table.mu[MU, m])
-        differs = -vote / every if y >= 0 else ZERO
-        slope = vote / mine + differs if m == y else differs
+        differs = -vote / total if y >= 0 else ZERO
+        slope = vote / agreeing + differs if m == y else differs
         case.label_slope[DIFFERS, m] = differs
         case.label_slope[AGREES, m] = slope
         strongest = np.float32(c.n_features) if kind == 2 else UNIT
@@ -193,14 +197,14 @@ def refresh_labels(kind, c, table, case, i, lane, n_lanes):
 
 @inlined
 def load_agreement(table, words, i, b):
-    """Where case i and parent b agree."""
+    """Load the features in which case i and parent b agree."""
     for word in range(words.shape[0]):
         words[word] = table.same[word, i, b]
 
 
 @inlined
 def store_entry(kind, entries, change, n, i, b, k):
-    """Parent b becomes entry n, if there is room."""
+    """Store parent b as entry n if there is room."""
     if n < entries.parent.shape[1]:
         entries.parent[i, n] = b
         for word in range(change.bits.shape[0]):
@@ -212,7 +216,7 @@ def store_entry(kind, entries, change, n, i, b, k):
 
 @lru_cache(KEPT)
 def looking(kind: int, group: int, part: int):
-    """Whether a parent of class `label` may become a neighbor, as computed by one thread; in Model I, whether it does.
+    """Whether a parent of class `label` may become a neighbor (in Model I: becomes one), computed by one thread.
 
     `drawn`: whether its candidates for kappa have been drawn (Model III).
     """
@@ -237,7 +241,7 @@ def looking(kind: int, group: int, part: int):
 
 @lru_cache(KEPT)
 def weighing(kind: int, size: int, group: int):
-    """k with which parent b, who may become a neighbor, does so; negative: it does not."""
+    """The weight k with which parent b becomes a neighbor; negative if it does not."""
     n_counts = size + 1
 
     @cuda.jit(device=True)
@@ -262,7 +266,7 @@ def weighing(kind: int, size: int, group: int):
         lane = cuda.threadIdx.x
         rng = cuda.local.array(2, uint64)
         for r in range(lane, N_CANDIDATES, group):
-            # The first is the current kappa of who has been a neighbor.
+            # If the parent has been a neighbor, the first candidate is its current kappa.
             choosing.candidate[r] = current if r == 0 and current >= 0.0 else draw_kappa(c, rng, pair_key, r)
         cuda.syncwarp()
         for item in range(lane, N_CANDIDATES * size, group):
@@ -282,7 +286,7 @@ def weighing(kind: int, size: int, group: int):
 
 @lru_cache(KEPT)
 def drawing(kind: int, size: int, group: int):
-    """w of parent b, which becomes a neighbor and votes with weight k, into `change.bits`."""
+    """Draw w of parent b, which becomes a neighbor and votes with weight k, into `change.bits`."""
     n_words, n_counts = -(-size // 32), size + 1
     everyone = np.uint32((1 << group) - 1)
     last = (n_counts - 1) // group * group
@@ -335,7 +339,7 @@ def drawing(kind: int, size: int, group: int):
 
 @lru_cache(KEPT)
 def changing(kind: int, size: int, group: int):
-    """Remove a neighbor and add a parent: updates the votes, the counts and the lists."""
+    """Functions that remove a neighbor and add a parent, and update the votes, the counts and the lists."""
     n_words = -(-size // 32)
 
     @cuda.jit(device=True)
@@ -362,7 +366,7 @@ def changing(kind: int, size: int, group: int):
 
 
 def limited_registers(kind: int, size: int) -> dict[str, int]:
-    """Few registers, so that many groups run in parallel; in Model II, room for a polynomial (`weight_of_count`)."""
+    """Limit registers so that many groups run in parallel; Model II needs more for a polynomial (`weight_of_count`)."""
     if config.ENABLE_CUDASIM:  # type: ignore[attr-defined]
         return {}
     return {"max_registers": {1: 64, 2: min(255, 80 + size), 3: 80}[kind]}
@@ -370,10 +374,11 @@ def limited_registers(kind: int, size: int) -> dict[str, int]:
 
 @lru_cache(KEPT)
 def update_kernel(shape: Shape):
-    """One sweep over all parents of every case, from the entries `old` to `new`; `most`: the longest list, if too long.
+    """One sweep over all parents of every case, from the entries `old` to `new`.
 
-    A group of threads a case, a block each; a group is a warp or a part of one. n_b and s_bj of `chain` are added to.
-    `parts`: the importances, each for the same number of cases.
+    Each case has a block with one group of threads, which is a warp or a part of a warp. The sweep adds to n_b and s_bj
+    of `chain`. `parts`: the importances, each for the same number of cases. `most`: length of the longest list, if it
+    was too long.
     """
     kind, size, n_classes, part, group = shape
     n_words = -(-size // 32)
@@ -447,9 +452,9 @@ def update_kernel(shape: Shape):
             start = np.uint64(base * size + lane)  # `chance_at`
             y_parent = table.y_parents[min(b, n_parents - 1)]
             looking = b < n_parents and b != own_parent
-            done = 0  # parents before this one are decided
-            current = -1.0  # Model III: kappa of the one who was taken out last
-            drawn = False  # Model III: candidates for kappa
+            done = 0  # parents before this one have been decided
+            current = -1.0  # Model III: kappa of the neighbor that was removed last
+            drawn = False  # Model III: whether the candidates for kappa have been drawn
             while True:
                 wanted = False
                 if looking and lane >= done:
@@ -458,14 +463,14 @@ def update_kernel(shape: Shape):
                         wanted = True
                 first = cuda.ffs(cuda.ballot_sync(everyone, wanted)) - 1
                 place = following - base
-                if s < n_old and place < group and (first < 0 or place <= first):  # a neighbor: take it out
+                if s < n_old and place < group and (first < 0 or place <= first):  # a neighbor: remove it
                     current = take_out(c, table, case, change, old, i, s, following)
                     done = place
                     s += 1
                     following = old.parent[i, s] if s < n_old else n_parents
                 elif first < 0:
                     break
-                else:  # a candidate: weigh it, put it in
+                else:  # a candidate: weigh it and perhaps add it
                     b_new = base + first
                     key_new = np.uint64(key_of(case_key, b_new))
                     load_agreement(table, change.same, i, b_new)

@@ -1,13 +1,13 @@
-"""Votes of all past cases on an NVIDIA GPU; as `bayespatch.retrieval.votes`.
+"""Votes of all past cases on an NVIDIA GPU, as in `bayespatch.retrieval.votes`.
 
 A block of threads handles one case and a range of the past cases, one tile at a time:
 
-1. each thread compares one past case with the case and leaves its table rows in shared memory;
-2. the threads are spread over draws (votes) or comparisons (leave-one-out), and over the past cases of the tile, and
-   add up weights. Threads of neighboring draws read neighboring table entries.
+1. each thread compares one past case with the case and stores the table rows in shared memory;
+2. the threads are distributed over draws (votes) or comparisons (leave-one-out) and over the past cases of the tile,
+   and add up weights. Threads for adjacent draws read adjacent table entries.
 
-The sums of the stretches are added on the host in a fixed order, so results are reproducible. No past case is skipped,
-not even one with a negligible weight.
+The host adds the sums of these ranges in a fixed order, so results are reproducible. No past case is skipped, not even
+if its weight is negligible.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from bayespatch_cuda.launch import power_of_two
 if TYPE_CHECKING:
     from numba.cuda.cudadrv.devicearray import DeviceNDArray
 
-THREADS = 128  # of a block, a power of two; also the past cases of a tile, at most
-TILE_ROWS = 4096  # table rows in shared memory: tiles are smaller where a case has more than 32 keys
+THREADS = 128  # threads of a block, a power of two; also the largest number of past cases in a tile
+TILE_ROWS = 4096  # table rows in shared memory; tiles are smaller if a case has more than 32 keys
 N_BLOCKS = 2048  # enough to keep a large GPU busy
-LEAST_TILES = 8  # of a stretch of past cases
+LEAST_TILES = 8  # smallest number of tiles in a range of past cases
 MOST_BITS, LEAST_BITS = 10, 4  # of a key
-TABLE_BYTES = 2**24  # keys are shorter where the table would be larger: it should stay in the GPU's L2 cache
-BITS_LEFT_OUT = 8  # of a key in leave-one-out, whose table has one draw
-BATCH_BYTES = 2**29  # of sums or shares on the GPU at a time
+TABLE_BYTES = 2**24  # keys are shorter if the table would be larger, so that it stays in the L2 cache of the GPU
+BITS_LEFT_OUT = 8  # of a key in leave-one-out, where the table has one draw
+BATCH_BYTES = 2**29  # limit on sums or shares on the GPU at a time
 
 
 class DevicePast(NamedTuple):
@@ -47,7 +47,7 @@ class DevicePast(NamedTuple):
 
 
 class DeviceCases(NamedTuple):
-    """The cases of a batch, and who may not vote on them."""
+    """The cases of a batch, and the past cases that may not vote on them."""
 
     low: DeviceNDArray  # (n, K)
     high: DeviceNDArray
@@ -59,13 +59,13 @@ class DeviceVotes(NamedTuple):
     """The inputs and outputs of the kernels."""
 
     table: DeviceNDArray  # (T, D), (D, T) or (T,)
-    scale: DeviceNDArray  # (n, M, D) of shares, else (1, 1, 1)
+    scale: DeviceNDArray  # (n, M, D) for shares, else (1, 1, 1)
     sums: DeviceNDArray  # (stretches, n, M, D), (stretches, n, M, K + 1), or shares (n, N)
 
 
 @inlined
 def is_left_out(cases, i, b):
-    """Whether past case b may not vote on case i: a binary search."""
+    """Whether past case b may not vote on case i, by binary search."""
     first = cases.edges[i]
     last = end = cases.edges[i + 1]
     while first < last:
@@ -90,7 +90,7 @@ def table_row(past, layout, cases, i, c, b):
 
 @inlined
 def stretch_edge(start, m, part, n_parts):
-    """Where stretch `part` of the past cases of class m begins."""
+    """The start of stretch `part` of the past cases of class m."""
     return start[m] + (start[m + 1] - start[m]) * part // n_parts
 
 
@@ -194,9 +194,9 @@ def find_shares(past, layout, cases, votes):
 
 @cuda.jit
 def add_left_out(past, layout, cases, lanes, votes):
-    """votes.sums[part, i, m, k]: weight of the past cases of class m that pass comparison k; k = K: of all.
+    """votes.sums[part, i, m, k]: total weight of the past cases of class m that pass comparison k; k = K: of all.
 
-    Of one stretch of the past cases, in one draw.
+    The sums are over one stretch of the past cases, in one draw.
     """
     rows = cuda.shared.array(TILE_ROWS, int32)
     weights = cuda.shared.array(THREADS, float64)
@@ -243,13 +243,13 @@ def add_left_out(past, layout, cases, lanes, votes):
         cuda.syncthreads()
 
 
-# On the host
+# Functions for the host
 
 _on_gpu: dict[int, DevicePast] = {}  # by the id of `CaseIndex.codes`, while these exist
 
 
 def _past(index: CaseIndex) -> DevicePast:
-    """The past cases on the GPU; copied once."""
+    """The past cases on the GPU, to which they are copied once."""
     key = id(index.codes)
     past = _on_gpu.get(key)
     if past is None:
@@ -265,7 +265,7 @@ def _past(index: CaseIndex) -> DevicePast:
 
 
 def _layout(index: CaseIndex, most_bits: int, n_draws: int = 0) -> tuple[Layout, Layout]:
-    """Keys so short that the table stays in cache; here and on the GPU."""
+    """Keys short enough for the table to stay in the cache; on the host and on the GPU."""
     layout = Layout.of(index, most_bits)
     while most_bits > LEAST_BITS and layout.n_rows * n_draws * 4 > TABLE_BYTES:
         most_bits -= 1
@@ -276,7 +276,7 @@ def _layout(index: CaseIndex, most_bits: int, n_draws: int = 0) -> tuple[Layout,
 
 
 def _batches(ranges: Ranges, left_out: LeftOut, bytes_per_case: int) -> Iterator[tuple[slice, DeviceCases]]:
-    """Cases whose results fit into the GPU's memory together."""
+    """Batches of cases whose results fit into the GPU's memory."""
     size = max(1, BATCH_BYTES // max(1, bytes_per_case))
     for first in range(0, len(ranges), size):
         batch = slice(first, min(first + size, len(ranges)))
@@ -288,15 +288,15 @@ def _batches(ranges: Ranges, left_out: LeftOut, bytes_per_case: int) -> Iterator
 
 
 def _n_stretches(index: CaseIndex, n_blocks: int) -> int:
-    """Into how many stretches to cut the past cases, so that all multiprocessors have work."""
+    """Number of stretches of past cases such that all multiprocessors have work."""
     return max(1, min(-(-N_BLOCKS // n_blocks), index.n_cases // (LEAST_TILES * THREADS)))
 
 
 def vote(index: CaseIndex, ranges: Ranges, log_weights: Array, *, left_out: LeftOut) -> VoteSums:
-    """As `votes.vote`, on the GPU. The weights must fit single precision (`fits_products`)."""
+    """As `votes.vote`, on the GPU. The weights must be in the range of single precision (`fits_products`)."""
     gpu.require_gpu()
     n, n_classes, n_draws = len(ranges), index.n_classes, len(log_weights)
-    layout, there = _layout(index, MOST_BITS, n_draws)
+    layout, layout_on_gpu = _layout(index, MOST_BITS, n_draws)
     table = gpu.to_device(np.exp(layout.log_table(log_weights)).astype(np.float32))
     blank = gpu.blank((1, 1, 1), np.float32)
     lanes = power_of_two(n_draws, THREADS)
@@ -306,7 +306,9 @@ def vote(index: CaseIndex, ranges: Ranges, log_weights: Array, *, left_out: Left
         size = batch.stop - batch.start
         n_parts = _n_stretches(index, size * n_chunks)
         sums = gpu.blank((n_parts, size, n_classes, n_draws), np.float64)
-        add_votes[(size, n_parts, n_chunks), THREADS](past, there, cases, lanes, DeviceVotes(table, blank, sums))
+        add_votes[(size, n_parts, n_chunks), THREADS](
+            past, layout_on_gpu, cases, lanes, DeviceVotes(table, blank, sums)
+        )
         result[batch] = gpu.from_device(sums).sum(axis=0)
     return VoteSums(result, np.zeros((n, n_draws)))
 
@@ -321,10 +323,10 @@ def vote_shares(
     left_out: LeftOut,
     n_chains: int,
 ) -> NDArray[np.float32]:
-    """As `votes.vote_shares`, on the GPU. The weights must fit single precision (`fits_products`)."""
+    """As `votes.vote_shares`, on the GPU. The weights must be in the range of single precision (`fits_products`)."""
     gpu.require_gpu()
     n = len(ranges)
-    layout, there = _layout(index, MOST_BITS, len(log_weights))
+    layout, layout_on_gpu = _layout(index, MOST_BITS, len(log_weights))
     table = gpu.to_device(np.exp(layout.log_table(log_weights)).T.astype(np.float32))
     scale = n_chains * totals.scale(heard) * np.exp(-totals.shift)[:, None]
     past, shares = _past(index), np.empty((n, n_chains, index.n_cases), np.float32)
@@ -332,16 +334,16 @@ def vote_shares(
         size = batch.stop - batch.start
         part = gpu.blank((size, n_chains, index.n_cases), np.float32)
         votes = DeviceVotes(table, gpu.to_device(scale[batch].astype(np.float32)), part)
-        find_shares[(size, _n_stretches(index, size)), THREADS](past, there, cases, votes)
+        find_shares[(size, _n_stretches(index, size)), THREADS](past, layout_on_gpu, cases, votes)
         shares[batch] = gpu.from_device(part)
     return shares
 
 
 def leave_one_out_sums(index: CaseIndex, ranges: Ranges, left_out: LeftOut, log_weights: Array) -> LeaveOneOutSums:
-    """As `votes.leave_one_out_sums`, on the GPU. The weights must fit double precision (`fits_products`)."""
+    """As `votes.leave_one_out_sums`, on the GPU. The weights must be in the range of doubles (`fits_products`)."""
     gpu.require_gpu()
     n, n_classes, n_sums = len(ranges), index.n_classes, len(index.columns) + 1
-    layout, there = _layout(index, BITS_LEFT_OUT)
+    layout, layout_on_gpu = _layout(index, BITS_LEFT_OUT)
     table = gpu.to_device(np.exp(layout.log_table(log_weights[None])[:, 0]))
     blank = gpu.blank((1, 1, 1), np.float32)
     lanes = power_of_two(n_sums, THREADS)
@@ -351,6 +353,8 @@ def leave_one_out_sums(index: CaseIndex, ranges: Ranges, left_out: LeftOut, log_
         size = batch.stop - batch.start
         n_parts = _n_stretches(index, size * n_chunks)
         sums = gpu.blank((n_parts, size, n_classes, n_sums), np.float64)
-        add_left_out[(size, n_parts, n_chunks), THREADS](past, there, cases, lanes, DeviceVotes(table, blank, sums))
+        add_left_out[(size, n_parts, n_chunks), THREADS](
+            past, layout_on_gpu, cases, lanes, DeviceVotes(table, blank, sums)
+        )
         result[batch] = gpu.from_device(sums).sum(axis=0)
     return LeaveOneOutSums(result, np.zeros(n))

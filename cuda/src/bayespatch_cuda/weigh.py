@@ -1,14 +1,14 @@
-"""The odds that a parent is a neighbor of a case, computed by GPU threads with the definitions of ``cpu/weigh.py``.
+"""The odds that a parent is a neighbor of a case, on a GPU; for the definitions, see ``cpu/weigh.py``.
 
-Each thread handles one parent in single precision, with a relative error of about 1e-6 in the odds of a pair, because
-the rounded factors are close to 1, ``f_j = 1 + q~ (R_j - 1)``. A random number is compared with the odds in two steps:
-24 bits reject most pairs; otherwise all 53 bits decide in double precision, so that small odds are not rounded. In
-Models II and III, an upper bound rejects most parents; otherwise, the threads of the group weigh the pair together. In
-Model II, each k takes O(P^2) steps independently, so each thread handles one k. Once k is chosen, each thread handles
-one coefficient of its polynomial, and determines for each remaining number of features whether the next one is on. In
-Model III, each thread handles a candidate for kappa and a feature.
+Each thread handles one parent in single precision. The relative error in the odds of a pair is about 1e-6, because the
+rounded factors, ``f_j = 1 + q~ (R_j - 1)``, are close to 1. A random number is compared with the odds in two steps: its
+first 24 bits reject most pairs; otherwise all 53 bits decide in double precision, so that small odds are not rounded.
+In Models II and III, an upper bound rejects most parents; otherwise, the threads of the group weigh the pair together.
+In Model II, each k takes O(P^2) steps independently, so each thread handles one k. Once k is chosen, each thread
+handles one coefficient of the polynomial of k and determines, for each remaining number of features, whether the next
+feature is on. In Model III, each thread handles a candidate for kappa and a feature.
 
-Every pair has separate random numbers, derived from its key, so threads need not draw them one after another.
+Every pair has separate random numbers, derived from its key, so threads can draw them independently.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ from bayespatch_cuda.layout import BIT, bit, in_word
 
 ZERO, UNIT = np.float32(0.0), np.float32(1.0)
 TO_UNIT_24 = np.float32(2.0**-24)
-TINY = np.float32(1e-37)  # more than single precision loses of four numbers that are too small for it
-CEILING = np.float32(1e30)  # odds above this are as good as certain
-STEP, LOG_STEP = np.float32(2.0**50), 50.0 * math.log(2.0)  # single precision reaches from 2^-126 to 2^128
-MARGIN = np.float32(1.0 + 1e-5)  # more than what single precision could have lost of a bound
+TINY = np.float32(1e-37)  # more than the loss of single precision from underflow of four numbers
+CEILING = np.float32(1e30)  # odds above this are practically certain
+STEP, LOG_STEP = np.float32(2.0**50), 50.0 * math.log(2.0)  # single precision ranges from 2^-126 to 2^128
+MARGIN = np.float32(1.0 + 1e-5)  # larger than the rounding error of a bound in single precision
 
 
 @inlined
 def factors(chance, own, case, start, first, count, group):
-    """prod_j (1 + q~ (R_j - 1)) over `count` features of a word, from `first` on: the inner loop of the whole program.
+    """prod_j (1 + q~ (R_j - 1)) over `count` features of a word, from `first` on: the innermost loop of the program.
 
-    `count` is a constant, for the loop to be unrolled: then all that it loads is under way at once.
+    `count` is a constant, so that the compiler unrolls the loop and all loads are in flight at once.
     """
     same = own.same[first >> 5] >> np.uint32(first & 31)
     product = UNIT
@@ -60,15 +60,15 @@ def factors(chance, own, case, start, first, count, group):
 
 @inlined
 def largest_odds(c, chance, own, case, label, start, group, part):
-    """Odds of a parent at the largest R and H: the odds themselves in Model I, and a bound of them in II and III.
+    """Odds of a parent at the largest R and H: the exact odds in Model I, and an upper bound in Models II and III.
 
-    `start`: where its `chance` begins. The product of `part` factors lies between 1/STEP and STEP; powers of STEP are
-    taken out after each part, so that the product never leaves the range of single precision.
+    `start`: the start of its `chance`. The product of `part` factors is between 1/STEP and STEP; powers of STEP are
+    factored out after each part, so that the product never leaves the range of single precision.
     """
     size = case.gain.shape[0]
     rest = size % part
     product, power, first = UNIT, 0, 0
-    while first < size - rest:  # a range would not be unrolled
+    while first < size - rest:  # a for loop over a range would not be unrolled
         product *= factors(chance, own, case, start, first, part, group)
         if product > STEP:
             product *= UNIT / STEP
@@ -94,14 +94,14 @@ def turned_down(odds, bits):
 
 @inlined
 def accepted(odds, bits):
-    """Whether all random bits accept."""
+    """Whether all random bits together accept."""
     odds = float(odds)
     return to_unit(bits) * (1.0 + odds) < odds
 
 
 @inlined
 def product_of(factor, n):
-    """The product of n numbers, at most e^600; it may leave the range of a double on the way."""
+    """The product of n numbers, at most e^600, even if intermediate products leave the range of a double."""
     product = 1.0
     log = 0.0
     for j in range(n):
@@ -114,7 +114,7 @@ def product_of(factor, n):
 
 @inlined
 def is_on(kind, c, table, importance, case, change, i, b, j, k, u):
-    """w of feature j of parent b, which votes with weight k, by a uniform number (Models I and III)."""
+    """Draw w of feature j of parent b, which votes with weight k, with a uniform number (Models I and III)."""
     off = importance.double[OFF, b, j]
     on = importance.double[ON, b, j]
     if in_word(table.votes[j >> 5, b], j):
@@ -130,16 +130,16 @@ def is_on(kind, c, table, importance, case, change, i, b, j, k, u):
 class Pair(NamedTuple):
     """A case and a parent: C_k is the coefficient of t^k in prod_j (off_j + on_j R_j(k) t).
 
-    Each factor is divided by its value at the largest R (as in `largest_odds`), so that nothing overflows. All (P,)
-    float32.
+    Each factor is divided by its value at the largest R (as in `largest_odds`) to prevent overflow. All fields have
+    shape (P,) and type float32.
     """
 
     off: NDArray[np.float32]
     on: NDArray[np.float32]
     total: NDArray[np.float32]  # T_j
-    gain: NDArray[np.float32]  # 1/A_j where the two agree, else 0
-    counts: NDArray[np.float32]  # 1, or 0 where a value is missing and R_j is 1
-    scale: NDArray[np.float32]  # what the factor was divided by
+    gain: NDArray[np.float32]  # 1/A_j if the values agree, else 0
+    counts: NDArray[np.float32]  # 1, or 0 if a value is missing, so that R_j is 1
+    scale: NDArray[np.float32]  # the divisor of the factor
 
 
 @inlined
@@ -152,7 +152,7 @@ def ratio_of(pair, j, strength):
 
 @inlined
 def prepare_feature(c, table, importance, case, change, pair, i, b, j):
-    """Feature j of a pair, case i and parent b."""
+    """Prepare feature j of the pair of case i and parent b."""
     lam = np.float32(c.lam)
     same = bit(change.same, j)
     pair.total[j] = np.float32(table.c2[j]) + lam * np.float32(case.votes[TOTAL, j])
@@ -168,7 +168,7 @@ def prepare_feature(c, table, importance, case, change, pair, i, b, j):
 
 @inlined
 def weight_of_count(c, case, pair, poly, label, k):
-    """C_k H(k); `label`: the class. The inner loop runs over all degrees, so that `poly` (P + 1,) lies in registers."""
+    """C_k H(k); `label`: the class. The inner loop covers all degrees, so that `poly` (P + 1,) stays in registers."""
     for degree in range(poly.shape[0]):
         poly[degree] = ZERO
     poly[0] = UNIT
@@ -191,7 +191,7 @@ def weight_of_count(c, case, pair, poly, label, k):
 
 @inlined
 def choose_count(c, pair, weight, pair_key):
-    """How many features are on if the pair become neighbors, -1: they do not."""
+    """The number of features that are on if the parent becomes a neighbor; -1 if it does not."""
     total = 0.0
     for k in range(weight.shape[0]):
         total += weight[k]
@@ -203,7 +203,7 @@ def choose_count(c, pair, weight, pair_key):
 
 @inlined
 def prepare_count(c, pair, pair_key, j, k):
-    """Feature j, once k is chosen: `off` and `on` are chances, and `scale` is a uniform number."""
+    """Prepare feature j after the choice of k: `off` and `on` are probabilities, and `scale` is a uniform number."""
     off = pair.off[j]
     on = pair.on[j] * ratio_of(pair, j, np.float32(c.lam) * np.float32(k))
     pair.off[j] = off / (off + on)
@@ -213,7 +213,7 @@ def prepare_count(c, pair, pair_key, j, k):
 
 @inlined
 def next_coefficient(pair, poly, j, degree):
-    """The coefficient of t^degree with feature j among the factors, and whether j is on if `degree` of those are."""
+    """The coefficient of t^degree with feature j included, and whether j is on if `degree` of these features are on."""
     below = poly[degree - 1] * pair.on[j] if degree > 0 else ZERO
     here = poly[degree] * pair.off[j] + below
     return here, pair.scale[j] * here < below
@@ -221,7 +221,7 @@ def next_coefficient(pair, poly, j, degree):
 
 @inlined
 def draw_kappa(c, rng, pair_key, r):
-    """Model III: candidate r for kappa."""
+    """Model III: draw candidate r for kappa."""
     own_key = key_of(pair_key, c.n_features + 1 + r)
     if c.tau == 1.0 and c.sigma3 == 1.0:
         return 1.0 - to_unit(own_key)
@@ -231,9 +231,9 @@ def draw_kappa(c, rng, pair_key, r):
 
 @inlined
 def likely_odds(c, chance, own, case, label, start, group, bound):
-    """Model III: the odds of a parent with its candidates for kappa, in single precision, and a little too large.
+    """Model III: the odds of a parent with its candidates for kappa, in single precision and slightly too large.
 
-    `label`: its class. Nothing overflows: each factor is divided by its largest value, `bound` being the largest odds.
+    `label`: its class. `bound`: the largest odds. Each factor is divided by its largest value to prevent overflow.
     """
     for r in range(N_CANDIDATES):
         below = UNIT / (UNIT - case.label_slope[DIFFERS, label] * own.candidate[r])
@@ -264,14 +264,14 @@ def factor_given_kappa(c, table, importance, case, change, i, b, j, kappa):
 
 @inlined
 def weight_of_kappa(c, table, case, factor, i, b, r, kappa):
-    """Model III: H(kappa) prod_j f_j(kappa), the product at most e^600."""
+    """Model III: H(kappa) prod_j f_j(kappa), with a product of at most e^600."""
     product = product_of(factor[r], c.n_features)
     return product * label_ratio(c, table.mu, case.class_votes, table.y[i], table.y_parents[b], kappa)
 
 
 @inlined
 def choose_kappa(c, weight, pair_key):
-    """Model III: which of the candidates makes the parent a neighbor, -1: none."""
+    """Model III: the candidate with which the parent becomes a neighbor; -1 if it does not."""
     total = 0.0
     for r in range(N_CANDIDATES):
         total += weight[r]

@@ -1,7 +1,7 @@
-"""Conversion of tables to codes and back; the only package that reads data frames.
+"""Conversion of tables to codes and back; no other package reads data frames.
 
 ``table`` reads any table into plain columns, ``bins`` bins numbers, ``ranks`` ranks them, ``column`` codes one column,
-``schema`` all columns, ``row`` reads a single case, and ``values`` recovers the values of past cases. ``summary``
+``schema`` codes all columns, ``row`` reads a single case, and ``values`` recovers the values of past cases. ``summary``
 summarizes all rows of a table, ``partitions`` reads partitioned tables, and ``order`` determines the order of classes.
 """
 

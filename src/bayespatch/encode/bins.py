@@ -1,7 +1,7 @@
-"""Binning of numbers: the edges of the bins.
+"""Edges for binning numbers.
 
-Bins are closed on the left: edges 45 and 55 make the bins under 45, 45 up to but not including 55, and 55 and above.
-The outer two are open-ended, so every number is in a bin.
+Bins include their left edge: edges 45 and 55 give the bins under 45, from 45 up to but not including 55, and 55 and
+above. The outer two bins are open-ended, so every number is in a bin.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from bayespatch.types import AnyArray
 
 Strategy = Literal["quantile", "uniform", "supervised"]
 STRATEGIES: tuple[Strategy, ...] = ("quantile", "uniform", "supervised")
-LEAST_SHARE, LEAST_CASES = 0.05, 5  # a supervised bin has at least this share of the cases, and this many
+LEAST_SHARE, LEAST_CASES = 0.05, 5  # smallest share and number of cases in a supervised bin
 
 
 class Cut(NamedTuple):
-    """How to bin a column: at given `edges`, or into about `n_bins` bins found by the `strategy`."""
+    """How to bin a column: at fixed `edges`, or into about `n_bins` bins chosen by the `strategy`."""
 
     strategy: Strategy
     n_bins: int
@@ -34,7 +34,7 @@ class Cut(NamedTuple):
 
 
 def read_cut(where: str, wish: object, default: Cut) -> Cut:
-    """Parse the setting of a column's bins; `where` names the argument in messages.
+    """Parse the bin setting of a column; `where` names the argument in messages.
 
     Examples
     --------
@@ -48,7 +48,7 @@ def read_cut(where: str, wish: object, default: Cut) -> Cut:
     """
     if isinstance(wish, str):
         if wish not in STRATEGIES:
-            raise ValueError(f"{where}={wish!r} is not known; choose one of {', '.join(map(repr, STRATEGIES))}")
+            raise ValueError(f"{where}={wish!r} is not valid; choose one of {', '.join(map(repr, STRATEGIES))}")
         return default._replace(strategy=wish)
     if isinstance(wish, Integral) and not isinstance(wish, bool):
         if wish < 2:
@@ -69,14 +69,14 @@ def read_cut(where: str, wish: object, default: Cut) -> Cut:
 def learn_edges(
     numbers: NDArray[np.float64], cut: Cut, outcome: NDArray[np.float64] | None = None
 ) -> tuple[float, ...]:
-    """The edges of the bins of a column, from its known values and, for supervised bins, their outcomes.
+    """The bin edges of a column, from its known values and, for supervised bins, their outcomes.
 
-    "quantile": bins of about equally many cases, by scikit-learn's KBinsDiscretizer. If more than half of the cases
-    share one value (a count that is mostly 0), it gets its own bin and the others are divided. "uniform": bins of equal
-    width. "supervised": a decision tree on this column alone, with at most `n_bins` leaves of at least 5 % of the
-    cases; a column that is not informative alone becomes one bin.
+    "quantile": bins with about equal numbers of cases, from scikit-learn's KBinsDiscretizer. If more than half of the
+    cases share one value (such as a count that is mostly 0), this value gets a separate bin, and the other cases are
+    divided. "uniform": bins of equal width. "supervised": a decision tree on this column only, with at most `n_bins`
+    leaves that contain at least 5% of the cases each; a column that is not informative on its own gets a single bin.
 
-    Edges for whole numbers are whole numbers: below 54.5 and below 55 are the same.
+    Edges for whole numbers are whole numbers, because below 54.5 and below 55 are the same.
 
     Examples
     --------
@@ -101,13 +101,13 @@ def learn_edges(
         edges = _around(distinct, int(np.argmax(counts)), numbers, cut.n_bins)
     else:
         edges = _quantiles(numbers, cut.n_bins)
-        if not edges.size:  # every quantile is the smallest or the largest value
+        if not edges.size:  # every quantile equals the smallest or the largest value
             edges = _around(distinct, int(np.argmax(counts)), numbers, cut.n_bins)
     return tuple(_tidy(edges, distinct).tolist())
 
 
 def _tidy(edges: NDArray[np.float64], distinct: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Edges in order, each with values on both sides; whole where all values are."""
+    """Sorted edges with values on both sides, rounded to whole numbers if all values are whole."""
     if np.all(distinct == np.floor(distinct)):
         edges = np.ceil(edges)
     edges = np.unique(edges)
@@ -115,7 +115,7 @@ def _tidy(edges: NDArray[np.float64], distinct: NDArray[np.float64]) -> NDArray[
 
 
 def _found(numbers: NDArray[np.float64], strategy: str, n_bins: int) -> NDArray[np.float64]:
-    """The inner edges that KBinsDiscretizer finds."""
+    """The inner edges from KBinsDiscretizer."""
     binner = KBinsDiscretizer(
         n_bins, encode="ordinal", strategy=strategy, quantile_method="averaged_inverted_cdf", subsample=None
     )
@@ -126,13 +126,13 @@ def _found(numbers: NDArray[np.float64], strategy: str, n_bins: int) -> NDArray[
 
 
 def _quantiles(numbers: NDArray[np.float64], n_bins: int) -> NDArray[np.float64]:
-    """Quantiles, found among ranks: KBinsDiscretizer drops bins narrower than 1e-8, whatever the column's unit."""
+    """Quantiles, computed from ranks because KBinsDiscretizer drops bins narrower than 1e-8 regardless of the unit."""
     distinct, rank = np.unique(numbers, return_inverse=True)
     return distinct[np.ceil(_found(rank.astype(np.float64), "quantile", n_bins)).astype(np.int64)]
 
 
 def _around(distinct: NDArray[np.float64], mode: int, numbers: NDArray[np.float64], n_bins: int) -> NDArray[np.float64]:
-    """A bin for the most frequent value alone; the others in quantiles."""
+    """A separate bin for the most frequent value, and quantile bins for the others."""
     others = numbers[numbers != distinct[mode]]
     edges = [*distinct[mode : mode + 2], others.min()]
     if n_bins > 2 and len(np.unique(others)) > 1:
@@ -141,7 +141,7 @@ def _around(distinct: NDArray[np.float64], mode: int, numbers: NDArray[np.float6
 
 
 def _supervised(numbers: NDArray[np.float64], outcome: NDArray[np.float64], n_bins: int) -> NDArray[np.float64]:
-    """Where a small tree cuts. It sees ranks, so that its single precision does not matter; edges are values."""
+    """The thresholds of a small tree, which is fitted to ranks, so that its single precision does not matter."""
     distinct, rank = np.unique(numbers, return_inverse=True)
     tree_class = DecisionTreeRegressor if type_of_target(outcome) == "continuous" else DecisionTreeClassifier
     least = max(LEAST_CASES, int(np.ceil(LEAST_SHARE * len(numbers))))
@@ -152,7 +152,7 @@ def _supervised(numbers: NDArray[np.float64], outcome: NDArray[np.float64], n_bi
 
 
 def read_outcome(y: ArrayLike | None, n_rows: int) -> NDArray[np.float64]:
-    """The outcomes for supervised bins: classes as numbers 0, 1, ...; other numbers unchanged."""
+    """The outcomes for supervised bins: classes become numbers 0, 1, ...; numeric outcomes are unchanged."""
     if y is None:
         raise ValueError("bins='supervised' needs the outcome; pass y, or bins='quantile'")
     outcome: AnyArray = np.asarray(y)

@@ -1,9 +1,9 @@
-"""One column: conversion of values to codes, and back to the user's terms.
+"""Conversion of the values of a column to codes, and back to the user's terms.
 
-Codes are what the model compares. The code of a categorical or ordinal value is its position in the list, that of a
-binned number its bin; codes agree if they are equal. Numbers of a windowed column are their own codes and agree if they
-differ by no more than the window. The code of a number in a ranked column is its rank, and numbers agree if their ranks
-differ by no more than the window.
+The model compares codes. The code of a categorical or ordinal value is its position in the list, and the code of a
+binned number is its bin; these codes agree if they are equal. In a windowed column, numbers are their own codes and
+agree if they differ by no more than the window. In a ranked column, the code of a number is its rank, and numbers agree
+if their ranks differ by no more than the window.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from bayespatch.types import JSONObject
 ColumnKind = Literal["categorical", "ordinal", "binned", "windowed", "ranked"]
 KINDS: tuple[ColumnKind, ...] = ("categorical", "ordinal", "binned", "windowed", "ranked")
 
-MISSING, UNSEEN = "missing", "not seen before"  # what codes without a value are called
+MISSING, UNSEEN = "missing", "not seen before"  # text for codes without a value
 MISSING_NUMBER = -1e30  # the code of a missing value under a window: far from every number, equal to itself
 
 
 @dataclass(frozen=True)
 class Column:
-    """How one column is coded.
+    """How a column is coded.
 
     Attributes
     ----------
@@ -38,33 +38,33 @@ class Column:
     family : {"text", "number", "boolean"}
         Type of the values in the training table.
     values : tuple
-        Categorical and ordinal: the value of each code 0, 1, ...
+        Categorical and ordinal: the values of the codes 0, 1, ...
     labels : tuple of str
         Labels of these values, if given by the user.
     phrases : tuple of str
-        Phrases for patients with these values ("men", "with a normal scan"); an empty string if not given. Empty: for
-        no value.
+        Phrases for patients with these values ("men", "with a normal scan"), with an empty string for a value without a
+        phrase. Empty if no value has a phrase.
     edges : tuple of float
         Binned: the edges between the bins, increasing; a number on an edge belongs to the bin above it.
     window : float
-        Windowed and ranked: two codes agree if they differ by at most this much. Elsewhere 0.
+        Windowed and ranked: two codes agree if they differ by at most this much. Otherwise 0.
     low, high : float
         Windowed and ranked: the smallest and the largest number among the past cases.
     knots : tuple of float
-        Ranked: quantiles of the past cases' numbers, in order; the rank of a number is its place among them.
+        Ranked: quantiles of the past cases' numbers, in order; the rank of a number is its position among them.
     missing_is_value : bool
         Whether "missing" is one more value, because it occurred among the past cases.
     description : str
-        Name of the column in sentences; empty: its name.
+        Name of the column in sentences; if empty, `name` is used.
     unit : str
-        Unit of its numbers; may be empty.
+        Unit of the numbers; may be empty.
     usual : pair of floats, or empty
-        The usual range of its numbers; numbers outside it get a warning.
+        The usual range of the numbers; numbers outside this range cause a warning.
     nested : tuple of float
-        Ranked: further windows, which closed-form votes compare as well (`bayespatch.retrieval`).
+        Ranked: additional windows for closed-form votes (`bayespatch.retrieval`).
     is_compared : bool
-        Whether cases are compared in it. False if all rows of the training table, or all but one, have the same value,
-        so the column is uninformative.
+        Whether the column is used to compare cases. False if all rows of the training table, or all but one, have the
+        same value, which makes the column uninformative.
 
     Examples
     --------
@@ -102,17 +102,17 @@ class Column:
 
     @property
     def has_window(self) -> bool:
-        """Whether codes agree within a window instead of only if equal."""
+        """Whether codes agree within a window, rather than only if they are equal."""
         return self.kind in ("windowed", "ranked")
 
     @property
     def keeps_numbers(self) -> bool:
-        """Whether codes carry less information than the numbers, so that past cases keep both."""
+        """Whether codes carry less information than the numbers, so that both are stored for past cases."""
         return self.kind in ("binned", "ranked")
 
     @property
     def rank_share(self) -> float:
-        """Ranked: the percentage of the past cases that may lie between two that agree."""
+        """Ranked: the largest percentage of the past cases between two values that agree."""
         return 100.0 * math.floor(self.window) / (2 * len(self.knots))
 
     @property
@@ -126,7 +126,7 @@ class Column:
 
     @property
     def n_values(self) -> float:
-        """V_j: number of values; with a window range / (2 window), at least 1."""
+        """V_j: the number of values; with a window, range / (2 window) but at least 1."""
         return self.n_known + self.missing_is_value
 
     # Codes
@@ -134,12 +134,12 @@ class Column:
     def encode(
         self, column: PlainColumn, ignored: NDArray[np.bool_] | bool
     ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """The codes of a column of values, (n,), and whether each value cannot agree with any past case.
+        """The codes of a column of values, (n,), and whether each value is unseen, that is, agrees with no past case.
 
         `ignored`: the rows whose missing values are not compared.
 
-        Such a value has the code `n_values`, beyond all others; in a windowed column it is its own code. A ranked
-        column has none: a number outside its range has the rank of the nearest one inside.
+        An unseen value has the code `n_values`, above all other codes; in a windowed column it is its own code. A
+        ranked column has no unseen values: a number outside its range has the rank of the nearest number inside.
         """
         self._check_family(column)
         missing = column.is_missing
@@ -165,11 +165,11 @@ class Column:
 
     @property
     def missing_code(self) -> float:
-        """The codes after those of the values: the last valid one, or the first that matches no case."""
+        """The code of a missing value: the last valid code, or the first code that matches no case."""
         return MISSING_NUMBER if self.has_window else self.n_known
 
     def _code_of_values(self, column: PlainColumn) -> NDArray[np.float64]:
-        """The place of each value in the list, -1 if absent."""
+        """The position of each value in the list, -1 if absent."""
         if self.family == "text":
             code_of: dict[object, int] = {value: code for code, value in enumerate(self.values)}
             return np.array([code_of.get(text, -1) for text in column.texts], dtype=np.float64)
@@ -179,7 +179,7 @@ class Column:
         return np.where(values[order[place]] == column.numbers, order[place], -1.0)
 
     def _check_family(self, column: PlainColumn) -> None:
-        """Texts stay texts; booleans are the numbers 0 and 1."""
+        """Reject a column of another family; booleans count as the numbers 0 and 1."""
         if column.family == "none" or (column.family == "text") == (self.family == "text"):
             return
         raise ValueError(
@@ -190,7 +190,7 @@ class Column:
     # Words
 
     def decode(self, code: float) -> str:
-        """The value, the bin, or a number of about the same rank, for a code, in the user's terms."""
+        """The value, the bin, or a number of about the same rank that a code represents, in the user's terms."""
         number = float(code)
         if math.isnan(number) or (self.has_window and number == MISSING_NUMBER):
             return MISSING
@@ -210,7 +210,7 @@ class Column:
         return self._value_text(int(number)) if self.is_coded else bin_text(self.edges, int(number))
 
     def own_words(self, column: PlainColumn) -> list[str]:
-        """The original values of a column as text: the number instead of its bin."""
+        """The original values of a column as text: numbers instead of their bins."""
         if column.family == "text":
             texts = [MISSING if text is None else text for text in column.texts]
         else:
@@ -222,11 +222,11 @@ class Column:
         return [self.labels[int(codes[i])] if known[i] else text for i, text in enumerate(texts)]
 
     def own_value(self, value: float) -> str:
-        """The text of an original value of a past case: a number itself, otherwise from its code."""
+        """The text of an original value of a past case: the number itself, or the text of the code."""
         return self._own_number(value) if self.keeps_numbers else self.decode(value)
 
     def phrases_of_values(self) -> dict[str, str]:
-        """Text of a value -> phrase for patients with it, if any.
+        """Maps the text of a value to the phrase for patients with this value, if any.
 
         Examples
         --------
@@ -237,7 +237,7 @@ class Column:
         return {self._value_text(code): phrase for code, phrase in enumerate(self.phrases) if phrase}
 
     def value_called(self, value: object) -> object:
-        """The value of a label; anything else is returned unchanged."""
+        """The value for a label; anything else is returned unchanged."""
         return self.values[self.labels.index(value)] if value in self.labels and value not in self.values else value
 
     @property
@@ -260,12 +260,12 @@ class Column:
         if self.is_coded:
             if not (value.is_integer() and 0 <= value < len(self.values)):
                 return None
-            found: Value = self.values[int(value)]
+            raw: Value = self.values[int(value)]
         else:
-            found = value
-        if isinstance(found, float) and self.family == "boolean":
-            return bool(found)
-        return int(found) if isinstance(found, float) and found.is_integer() and abs(found) < 2**53 else found
+            raw = value
+        if isinstance(raw, float) and self.family == "boolean":
+            return bool(raw)
+        return int(raw) if isinstance(raw, float) and raw.is_integer() and abs(raw) < 2**53 else raw
 
     def _own_number(self, number: float) -> str:
         if math.isnan(number):
@@ -295,19 +295,19 @@ class Column:
 
     @classmethod
     def from_dict(cls, data: object) -> Column:
-        """The column written by `to_dict`; anything else is rejected."""
+        """The column from the result of `to_dict`; anything else is rejected."""
         if not isinstance(data, dict) or set(data) != {part.name for part in fields(cls)}:
-            raise ValueError("a stored column does not have the parts of a column; store the schema again")
+            raise ValueError("a stored column has missing or unexpected keys; store the schema again")
         parts: JSONObject = {name: tuple(part) if isinstance(part, list) else part for name, part in data.items()}
         return cls(**parts)
 
 
 def _complaints(column: Column) -> list[str]:
-    """What is wrong with a column, most basic first."""
+    """Errors in a column, most basic first."""
     if not all(isinstance(text, str) for text in (column.name, column.description, column.unit)):
-        return ["its name, description or unit is not a text"]
+        return ["its name, description or unit is not a string"]
     if column.kind not in KINDS or column.family not in ("text", "number", "boolean"):
-        return [f"kind {column.kind!r} of {column.family!r} is not known"]
+        return [f"unknown kind {column.kind!r} of {column.family!r}"]
     lists = (column.values, column.labels, column.phrases, column.edges, column.knots, column.usual, column.nested)
     if not all(isinstance(part, tuple) for part in lists):
         return ["its values, labels, phrases, edges, knots or usual range are not lists"]
@@ -315,40 +315,40 @@ def _complaints(column: Column) -> list[str]:
         isinstance(flag, bool) for flag in (column.missing_is_value, column.is_compared)
     ):
         return [
-            "its labels or phrases are not texts, or it does not say whether missing is a value and whether it is "
+            "its labels or phrases are not strings, or it does not state whether missing is a value and whether it is "
             "compared"
         ]
     numbers = (*column.edges, *column.knots, *column.usual, *column.nested, column.window, column.low, column.high)
     if not all(type(number) is float and abs(number) <= LARGEST for number in numbers):
         return ["its edges, knots, window or range are not finite numbers"]
-    broken = []
+    complaints = []
     if column.usual and (len(column.usual) != 2 or column.usual[0] > column.usual[1]):
-        broken.append("its usual range is not a low and a high number")
+        complaints.append("its usual range is not a low and a high number")
     if column.is_coded:
         if not column.values or any(type(value) not in (str, bool, float) for value in column.values):
-            return ["it has no values, or some that are not texts, booleans or numbers"]
+            return ["it has no values, or some that are not strings, booleans or numbers"]
         if {family_of(value) for value in column.values} != {column.family} or len(set(column.values)) < len(
             column.values
         ):
-            broken.append("its values are not distinct values of one type")
+            complaints.append("its values are not distinct values of one type")
         if not all(abs(value) <= LARGEST for value in column.values if isinstance(value, float)):
-            broken.append("its values are not finite")
+            complaints.append("its values are not finite")
         if {len(part) for part in (column.labels, column.phrases) if part} - {len(column.values)}:
-            broken.append("the numbers of labels or phrases and of values differ")
+            complaints.append("the number of labels or phrases differs from the number of values")
     elif column.family == "text" or column.values or column.labels or column.phrases:
-        broken.append("only categorical and ordinal columns have texts, values, labels or phrases")
+        complaints.append("only categorical and ordinal columns have text, values, labels or phrases")
     if column.edges and column.kind != "binned":
-        broken.append("only binned columns have edges")
+        complaints.append("only binned columns have edges")
     if any(low >= high for low, high in pairwise(column.edges)):
-        broken.append("its edges do not increase")
+        complaints.append("its edges do not increase")
     if column.has_window != (column.window > 0) or column.low > column.high:
-        broken.append("a windowed or ranked column, and no other, has a window above 0 and a range")
+        complaints.append("windowed and ranked columns, and only these, have a window above 0 and a range")
     if column.kind == "ranked":
         for window in (column.window, *column.nested):
-            broken += rank_complaints(column.knots, window, column.low, column.high)
+            complaints += rank_complaints(column.knots, window, column.low, column.high)
     elif column.knots or column.nested:
-        broken.append("only ranked columns have knots or nested windows")
-    return broken
+        complaints.append("only ranked columns have knots or nested windows")
+    return complaints
 
 
 def _example(column: PlainColumn) -> str:
@@ -358,7 +358,7 @@ def _example(column: PlainColumn) -> str:
 
 
 def number_text(number: float) -> str:
-    """A number as exact, natural text: 3 and not 3.0.
+    """A number as exact text in its natural form: 3, not 3.0.
 
     >>> number_text(3.0), number_text(0.1)
     ('3', '0.1')
@@ -367,7 +367,7 @@ def number_text(number: float) -> str:
 
 
 def bin_text(edges: tuple[float, ...], code: int) -> str:
-    """A bin in words. Edges are rounded to six digits if they remain distinct.
+    """A bin as text. Edges are rounded to six digits if they remain distinct.
 
     >>> [bin_text((0.0, 1.5), code) for code in (0, 1, 2)]
     ['under 0', '0-1.5', '1.5 or more']

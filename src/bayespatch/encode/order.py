@@ -10,10 +10,9 @@ from bayespatch.types import AnyArray
 
 
 def class_order(y: object, classes: AnyArray) -> NDArray[np.int64] | None:
-    """The places in `classes` of the classes from the first to the last, (M,); None if they have no order.
+    """The positions in `classes` of the ordered classes, from first to last, (M,); None if they have no order.
 
-    The order is that of an ordered categorical of pandas, or of an Enum of polars; categories that do not occur are
-    left out.
+    The order comes from an ordered pandas categorical or a polars Enum; categories that do not occur are left out.
 
     Examples
     --------

@@ -1,10 +1,10 @@
-"""Partitioned tables, which need not fit into one process: Dask data frames, or several files.
+"""Partitioned tables, which need not fit into the memory of one process: Dask data frames, or several files.
 
-A fit reads such a table several times, each part on its worker. The first pass summarizes all rows
-(`bayespatch.encode.summary`, and the frequencies of the classes); the second draws a uniform random sample of rows, by
-row number in the whole table. So the sample depends on the seed and the order of the rows, but not on how the table is
-partitioned. A table of at most `MOST_ROWS` rows is its own sample. Once the coding of the columns is known, all rows
-can be coded on the workers (`Partitions.coding`).
+A fit reads a partitioned table several times, each part on its worker. The first pass summarizes all rows
+(`bayespatch.encode.summary`, and the frequencies of the classes); the second draws a uniform random sample of row
+numbers in the whole table. So the sample depends on the seed and the order of the rows, but not on how the table is
+partitioned. If the table has at most `MOST_ROWS` rows, the sample contains all of them. Once the coding of the columns
+is known, all rows can be coded on the workers (`Partitions.coding`).
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from bayespatch.validation import remedy
 if TYPE_CHECKING:
     from bayespatch.encode.schema import Schema
 
-MOST_ROWS = 100_000  # of a sample
-MOST_CLASSES = 10_000  # outcomes with more different values are not classes
+MOST_ROWS = 100_000  # largest sample
+MOST_CLASSES = 10_000  # outcomes with more distinct values are not classes
 
 Result = TypeVar("Result")
 Frame = TypeVar("Frame", DataFrame, Series)
 
 
 class Each(Protocol):
-    """Calls a function with each of several argument lists, in any process; results are in order."""
+    """Calls a function with each of several argument lists, in any process; the results are in order."""
 
     def __call__(self, function: Callable[..., Result], arguments: Sequence[tuple[object, ...]]) -> list[Result]:
-        """Call it with each."""
+        """Call `function` with each of the `arguments`."""
 
 
 @runtime_checkable
@@ -55,7 +55,7 @@ class DaskFrame(DaskCollection, Protocol):
 
 
 class Part(NamedTuple):
-    """A part of a training table: features (pandas), outcomes (Series), and the number of rows without one."""
+    """A part of a training table: features (data frame), outcomes (Series), and the number of rows without outcome."""
 
     X: DataFrame
     y: Series
@@ -63,7 +63,7 @@ class Part(NamedTuple):
 
 
 class Coded(NamedTuple):
-    """Rows of a part as codes, with their classes, original values and names; see `Partitions.coding`."""
+    """Coded rows of a part, with their classes, original values and names; see `Partitions.coding`."""
 
     x: NDArray[np.float64]
     y: NDArray[np.int64]
@@ -72,12 +72,12 @@ class Coded(NamedTuple):
 
 
 class _Read(NamedTuple):
-    """What one pass has found in a part."""
+    """The results of one pass over a part."""
 
-    summary: TableSummary | None  # None: no rows
+    summary: TableSummary | None  # None if there are no rows
     n_unknown: int
-    classes: dict[Hashable, tuple[int, int]]  # how many of its rows have the class, and the first of them
-    numbered: bool  # the rows have no names but their numbers in the part
+    classes: dict[Hashable, tuple[int, int]]  # number of rows of each class, and the first of these rows
+    numbered: bool  # whether rows have no names other than their number in the part
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,11 +89,11 @@ class Sample:
     X, y : pandas data frame and Series
         The sample, in the order of the table.
     summary : TableSummary
-        Of all rows.
+        The summary of all rows.
     counts : dict
         Number of rows of each class; empty for numeric outcomes.
     n_unknown : int
-        Rows without an outcome, which were dropped.
+        Number of rows without an outcome, which were dropped.
     rows : int array of shape (len(X),)
         The row numbers in the whole table.
     table : Partitions
@@ -121,11 +121,11 @@ class Partitions:
     Attributes
     ----------
     parts : tuple
-        Arguments of `read`: paths of files, or parts of a Dask collection.
+        Arguments for `read`: paths of files, or parts of a Dask collection.
     labels : tuple of str
         Names of the parts in messages.
     read : callable
-        Reads a part as a `Part`; called on the worker that stores it.
+        Reads a part as a `Part`; called on the worker that stores the part.
     each : callable
         Calls a function with each of several argument lists, in any process.
     """
@@ -137,10 +137,10 @@ class Partitions:
 
     @classmethod
     def of_dask(cls, X: object, y: object, each: Each) -> Partitions:
-        """From a Dask data frame of features, and a Dask Series of outcomes or the name of a column."""
+        """Partitions of a Dask data frame of features, with outcomes in a Dask Series or in a column of this name."""
         if not is_partitioned(X):
             raise ValueError("y is a Dask collection and X is not; pass both as Dask collections, or neither")
-        # Nothing is optimised below: that may join partitions, in X other ones than in y.
+        # No optimization below, because it might join different partitions in X and in y.
         if isinstance(y, str):
             if y not in X.columns:
                 meant = remedy(y, X.columns, f"the columns are {listed(list(map(str, X.columns)))}")
@@ -170,14 +170,14 @@ class Partitions:
         max_levels: int = 0,
         most: int | None = None,
     ) -> Sample:
-        """Read the table twice: all rows for a summary, then a sample.
+        """Read the table twice, first all rows for a summary, then a sample.
 
         Parameters
         ----------
         seed : int
             Determines which rows are drawn.
         classes : bool
-            Whether outcomes are classes, which are then counted; the sample contains at least one case of each.
+            Whether outcomes are classes. If so, they are counted, and the sample contains at least one case of each.
         categorical, max_levels
             As in `bayespatch.encode.summary.summarise`.
         most : int, optional
@@ -185,33 +185,33 @@ class Partitions:
         """
         most = MOST_ROWS if most is None else most
         arguments = list(zip(self.parts, self.labels, strict=True))
-        how = (self.read, classes, tuple(categorical), max_levels)
-        found = self.each(_summarised, [(*argument, *how) for argument in arguments])
-        filled = [k for k, read in enumerate(found) if read.summary is not None]
-        n_unknown = sum(read.n_unknown for read in found)
+        settings = (self.read, classes, tuple(categorical), max_levels)
+        results = self.each(_summarised, [(*argument, *settings) for argument in arguments])
+        filled = [k for k, read in enumerate(results) if read.summary is not None]
+        n_unknown = sum(read.n_unknown for read in results)
         if not filled:
             raise ValueError(
                 f"none of the {n_unknown} rows has an outcome; nothing can be learned from them"
                 if n_unknown
                 else "the table has no rows (0 samples); pass at least one case"
             )
-        summaries = [summary for read in found if (summary := read.summary) is not None]
+        summaries = [summary for read in results if (summary := read.summary) is not None]
         summary = merged(summaries, [self.labels[k] for k in filled], categorical, max_levels)
         first_rows = np.cumsum([0, *(part.n_rows for part in summaries)])
         counts: dict[Hashable, int] = {}
-        seen: dict[Hashable, int] = {}
+        first_of: dict[Hashable, int] = {}
         for k, begin in zip(filled, first_rows[:-1].tolist(), strict=True):
-            for value, (count, row) in found[k].classes.items():
+            for value, (count, row) in results[k].classes.items():
                 counts[value] = counts.get(value, 0) + count
-                seen.setdefault(value, begin + row)
+                first_of.setdefault(value, begin + row)
         if len(counts) > MOST_CLASSES:
             raise ValueError(too_many_classes())
         places = [(*arguments[k], self.read) for k in filled]
-        numbered = all(found[k].numbered for k in filled)
+        numbered = all(results[k].numbered for k in filled)
         rows = _drawn(summary.n_rows, most, seed)
         X, y = self._taken(rows, places, first_rows, numbered)
-        absent = np.unique([seen[value] for value in set(counts) - set(y.tolist())]).astype(np.int64)
-        if classes and len(absent):  # classes so rare that chance has left them out: the first case of each
+        absent = np.unique([first_of[value] for value in set(counts) - set(y.tolist())]).astype(np.int64)
+        if classes and len(absent):  # the sample lacks rare classes: add the first case of each
             X_rare, y_rare = self._taken(absent, places, first_rows, numbered)
             rows = np.concatenate([rows, absent])
             order = np.argsort(rows)
@@ -223,8 +223,8 @@ class Partitions:
     ) -> tuple[Callable[..., Coded], list[tuple[object, ...]]]:
         """A function that codes a part on its worker, and its arguments for each part.
 
-        The function returns codes (n, P), class numbers (n,), places in `classes`, the rows' own values (n, P)
-        (`EncodedTable.values`), and, if `named`, what the rows are called (n texts, or None).
+        The function returns codes (n, P), class numbers (n,) as positions in `classes`, the original values of the rows
+        (n, P) (`EncodedTable.values`), and, if `named`, the names of the rows (n strings, or None).
         """
         known = tuple(classes)
         arguments = zip(self.parts, self.labels, strict=True)
@@ -237,24 +237,24 @@ class Partitions:
         first_rows: NDArray[np.int64],
         numbered: bool,
     ) -> tuple[DataFrame, Series]:
-        """Rows of the whole table, in their order; `first_rows` has the first row of each part, and the end."""
+        """Read rows of the whole table, in order; `first_rows` has the first row of each part, and the end."""
         edges = np.searchsorted(rows, first_rows)
-        asked = [
+        calls = [
             (*place, rows[low:high] - first, first if numbered else None)
             for place, first, low, high in zip(places, first_rows.tolist(), edges, edges[1:], strict=False)
             if high > low
         ]
-        taken = self.each(_rows_of, asked)
-        return _joined([part.X for part in taken]), _joined([part.y for part in taken])
+        read = self.each(_rows_of, calls)
+        return _joined([part.X for part in read]), _joined([part.y for part in read])
 
 
 def is_partitioned(table: object) -> TypeGuard[DaskFrame]:
-    """Whether something is a Dask data frame."""
+    """Whether a table is a Dask data frame."""
     return bool(nw.dependencies.is_dask_dataframe(table))
 
 
 def too_many_classes() -> str:
-    """The message about outcomes that are not classes."""
+    """The error message for outcomes that are not classes."""
     return (
         f"the outcome has more than {MOST_CLASSES:,} different values, too many for classes; predict a number instead, "
         f"or pass an outcome whose classes repeat"
@@ -262,23 +262,23 @@ def too_many_classes() -> str:
 
 
 def _drawn(n_rows: int, most: int, seed: int) -> NDArray[np.int64]:
-    """The rows of the sample, in their order."""
+    """The rows of the sample, in order."""
     if n_rows <= most:
         return np.arange(n_rows)
     return np.sort(np.random.default_rng([seed, 53]).choice(n_rows, most, replace=False))
 
 
-# Where the parts lie
+# Functions that run where the parts are stored
 
 
 def _read_named(part: tuple[DataFrame, str]) -> Part:
-    """A part of a Dask data frame, of which a column has the outcomes."""
+    """A part of a Dask data frame with a column of outcomes."""
     frame, target = part
     return _read_pair((frame.drop(columns=[target]), frame[target]))
 
 
 def _read_pair(pair: tuple[DataFrame, Series]) -> Part:
-    """A part of a Dask data frame, and of its outcomes."""
+    """A part of a Dask data frame and the same part of the outcomes."""
     X, y = pair
     if len(X) != len(y):
         raise ValueError(f"X has {len(X)} rows and y has {len(y)} outcomes; pass one outcome for each row")
@@ -310,23 +310,23 @@ def _summarised(
         summary = summarise(read_table(X), categorical, max_levels)
     except ValueError as error:
         raise ValueError(f"{label}: {error}") from None
-    found: dict[Hashable, tuple[int, int]] = {}
+    by_class: dict[Hashable, tuple[int, int]] = {}
     if classes:
         firsts = np.flatnonzero(~y.duplicated().to_numpy())
         if len(firsts) > MOST_CLASSES:
             raise ValueError(f"{label}: {too_many_classes()}")
         of_value = y.value_counts()
         counts = dict(zip(of_value.index.tolist(), of_value.tolist(), strict=True))
-        found = {
+        by_class = {
             value: (counts[value], row) for value, row in zip(y.iloc[firsts].tolist(), firsts.tolist(), strict=True)
         }
     index = X.index
     numbered = type(index).__name__ == "RangeIndex" and (index.start, index.step) == (0, 1) and index.name is None
-    return _Read(summary, n_unknown, found, numbered)
+    return _Read(summary, n_unknown, by_class, numbered)
 
 
 def _rows_of(part: object, label: str, read: Callable[..., Part], rows: NDArray[np.int64], first: int | None) -> Part:
-    """Some rows of a part; where they have no names, they are called by their numbers in the whole table."""
+    """Some rows of a part; rows without names are named by their numbers in the whole table."""
     X, y, _ = _opened(part, label, read)
     X, y = X.iloc[rows], y.iloc[rows]
     if first is not None:
@@ -357,7 +357,7 @@ def _coded(
 
 
 def _joined(parts: Sequence[Frame]) -> Frame:
-    """Frames with the same columns, or Series, one below the other; categories that differ are put together."""
+    """Concatenate Series, or frames with the same columns; the categories of categoricals are combined."""
     import pandas
 
     if parts[0].ndim == 1:

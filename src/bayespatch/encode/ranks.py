@@ -1,9 +1,9 @@
-"""Numbers compared by rank: two agree if at most a given share of the past cases lies between them.
+"""Comparison of numbers by rank: two numbers agree if at most a given share of the past cases lies between them.
 
-A column stores K of its past values, its knots, at evenly spaced ranks. A number's code is the number of knots below it
-plus the number of knots not above it: an integer from 0 to 2K, twice the mid-rank of the number among the knots. Codes
-agree if they differ by at most ``floor(2K p / 100)`` for a share of p percent. The window is half a code more, so
-rounding has no effect, and equal numbers agree under the smallest share.
+A column stores K past values at evenly spaced ranks, its *knots*. The code of a number is the count of knots below it
+plus the count of knots not above it: an integer from 0 to 2K that is twice the mid-rank of the number among the knots.
+Codes agree if they differ by at most ``floor(2K p / 100)`` for a share of p percent. The window is larger by one half,
+so rounding has no effect, and equal numbers agree even for the smallest share.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_KNOTS = 101  # a step of 1 %
-_DOWN = Context(rounding=ROUND_FLOOR)  # 49.999... % of however many digits stays under 50
+MOST_KNOTS = 101  # for steps of 1%
+_DOWN = Context(rounding=ROUND_FLOOR)  # 49.999...% stays under 50 with any number of digits
 
 
 class Share(NamedTuple):
     """A window in ranks, as a percentage of the past cases."""
 
-    percent: Decimal  # exact: 29 % of 200 are 58
+    percent: Decimal  # exact: 29% of 200 is 58
 
 
 def read_share(where: str, wish: str) -> Share:
-    """Parse a share; `where` names the argument in messages.
+    """Parse a percentage; `where` names the argument in messages.
 
     Examples
     --------
@@ -42,17 +42,17 @@ def read_share(where: str, wish: str) -> Share:
         percent = Decimal(0)
     if not sign or rest.strip() or not percent.is_finite() or not 0 < percent < 50:
         raise ValueError(
-            f"{where}={wish!r} is not a distance; pass a finite number above 0, or a share of the past cases as a text "
-            f"such as '10%', above 0 and under 50"
+            f"{where}={wish!r} is not a distance; pass a finite number above 0, or a percentage of the past cases "
+            f"as a string, such as '10%', above 0 and under 50"
         )
     return Share(percent)
 
 
 def learn_knots(numbers: NDArray[np.float64]) -> tuple[float, ...]:
-    """Quantiles of the known values of a column, in order, each a value itself; one that many cases share recurs.
+    """Quantiles of the known values of a column, in order; each is a value, and frequent values are repeated.
 
-    At most 101, and at most half as many as there are cases: enough to tell the ranks of 200 cases apart without
-    keeping all their values.
+    There are at most 101, and at most half as many as there are cases: enough to distinguish the ranks of 200 cases
+    without storing all their values.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def learn_knots(numbers: NDArray[np.float64]) -> tuple[float, ...]:
 
 
 def rank_window(share: Share, n_knots: int) -> float:
-    """Largest difference of codes that agree, an integer and a half.
+    """Largest difference between codes that agree, plus one half.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def n_rank_values(n_knots: int, window: float) -> float:
 
 
 def rank_codes(knots: Sequence[float], numbers: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The codes of numbers, (n,): the knots below each plus the knots not above it.
+    """The codes of numbers, (n,): the count of knots below each number plus the count of knots not above it.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def rank_codes(knots: Sequence[float], numbers: NDArray[np.float64]) -> NDArray[
 
 
 def knot_of(knots: Sequence[float], code: int) -> tuple[float, bool]:
-    """A knot near a code, and whether the code is the knot's own.
+    """A knot near a code, and whether the code is the code of this knot.
 
     Examples
     --------
@@ -113,12 +113,12 @@ def knot_of(knots: Sequence[float], code: int) -> tuple[float, bool]:
 
 
 def rank_complaints(knots: Sequence[float], window: float, low: float, high: float) -> list[str]:
-    """Errors in the parts of a ranked column, which must be finite numbers."""
+    """Errors in the values of a ranked column, which must be finite numbers."""
     if not 1 <= len(knots) <= MOST_KNOTS:
-        return [f"a ranked column has from 1 to {MOST_KNOTS} knots"]
-    broken = []
+        return [f"a ranked column has between 1 and {MOST_KNOTS} knots"]
+    complaints = []
     if any(a > b for a, b in pairwise((low, *knots, high))):
-        broken.append("its knots are not in order and within its range")
+        complaints.append("its knots are out of order or outside its range")
     if not 0 < window < len(knots) or math.modf(window)[0] != 0.5:
-        broken.append("its window is not an integer and a half below its number of knots")
-    return broken
+        complaints.append("its window is not half an odd integer, or not below its number of knots")
+    return complaints

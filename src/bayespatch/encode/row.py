@@ -1,4 +1,4 @@
-"""Reading of a single case: a dict, a Series, a list of values, or a table with one row."""
+"""Reading a single case from a dict, a Series, a list of values, or a table with one row."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from bayespatch.validation import remedy
 
 
 def read_row(row: object, schema: Schema) -> PlainTable:
-    """One case as a table of one row. Values may be given by their labels.
+    """Read one case as a table with one row. Labels are accepted instead of values.
 
     Parameters
     ----------
     row : dict, Series, sequence of values, or table with one row
-        A dict or a Series is read by feature names, a sequence by order.
+        A dict or a Series is read by feature names, a sequence by position.
     schema : Schema
-        Whose columns these are.
+        The schema with these columns.
 
     Examples
     --------
@@ -37,9 +37,9 @@ def read_row(row: object, schema: Schema) -> PlainTable:
         ids = None if row.name is None else (str(row.name),)
         row = dict(zip(map(str, row.index), row.tolist(), strict=True))
     if isinstance(row, Mapping):
-        given = {str(name): value for name, value in row.items()}
-        _check_names(given, names, all_of_them=True)
-        values = [given[name] for name in names]
+        by_name = {str(name): value for name, value in row.items()}
+        _check_names(by_name, names, all_of_them=True)
+        values = [by_name[name] for name in names]
     elif _is_flat(row):
         values = list(row)
         if len(values) != len(names):
@@ -56,7 +56,7 @@ def read_row(row: object, schema: Schema) -> PlainTable:
 
 
 def changed_row(table: PlainTable, changes: Mapping[str, object], schema: Schema) -> PlainTable:
-    """The case of `read_row` with some values changed."""
+    """The case from `read_row` with some values changed."""
     if not isinstance(changes, Mapping) or not changes:
         raise ValueError(f"changes={changes!r} changes nothing; pass new values by feature, such as {{'age': 50}}")
     new = {str(name): value for name, value in changes.items()}
@@ -70,7 +70,7 @@ def changed_row(table: PlainTable, changes: Mapping[str, object], schema: Schema
 
 
 def changed_rows(table: PlainTable, changes: Sequence[Mapping[str, object]], schema: Schema) -> PlainTable:
-    """Copies of the case of `read_row`, each with some values changed.
+    """Copies of the case from `read_row`, each with some values changed.
 
     Examples
     --------
@@ -79,14 +79,14 @@ def changed_rows(table: PlainTable, changes: Sequence[Mapping[str, object]], sch
     [[0.0, 1.0], [1.0, 0.0]]
     """
     columns = schema._matched(table)
-    own = [
+    original = [
         column.texts[0] if column.family == "text" else None if column.is_missing[0] else float(column.numbers[0])
         for column in columns
     ]
     place = {name: j for j, name in enumerate(schema.names)}
     rows = []
     for change in changes:
-        row: list[object] = list(own)
+        row: list[object] = list(original)
         for name, value in change.items():
             row[place[name]] = value
         rows.append(row)
@@ -94,7 +94,7 @@ def changed_rows(table: PlainTable, changes: Sequence[Mapping[str, object]], sch
 
 
 def read_rows(rows: Sequence[Mapping[str, object]], schema: Schema, ids: Sequence[str]) -> PlainTable:
-    """Cases given by feature names, as in `read_row`, each with an id.
+    """Read cases given by feature names, as in `read_row`, each with an id.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def read_rows(rows: Sequence[Mapping[str, object]], schema: Schema, ids: Sequenc
 
 def _table_of(rows: Sequence[Sequence[object]], schema: Schema, ids: tuple[str, ...] | None) -> PlainTable:
     """Rows of values in the order of the schema."""
-    # One empty row keeps all columns objects, whatever the others hold.
+    # An additional row of None gives all columns the object type, regardless of the other rows.
     many = read_table([*rows, [None] * len(schema.names)])
     kept = tuple(
         replace(column, name=name, numbers=column.numbers[: len(rows)], texts=column.texts[: len(rows)])
@@ -125,11 +125,11 @@ def _check_names(given: Mapping[str, object], names: tuple[str, ...], all_of_the
         raise ValueError(f"there is no feature {listed(unknown)}; {meant}")
     absent = [name for name in names if name not in given]
     if absent and all_of_them:
-        raise ValueError(f"row has no value of {listed(absent)}; pass one for each feature, None if it is missing")
+        raise ValueError(f"row has no value for {listed(absent)}; pass one for each feature, None if it is missing")
 
 
 def _is_flat(row: object) -> TypeGuard[Iterable[object]]:
-    """Whether these are the values of one case and not rows."""
+    """Whether this is a sequence of the values of one case rather than a sequence of rows."""
     if isinstance(row, np.ndarray):
         return row.ndim == 1
     return isinstance(row, list | tuple) and not any(isinstance(v, list | tuple | dict | np.ndarray) for v in row)

@@ -1,12 +1,15 @@
 """The schema: how each column of a table is coded, learned once from the training table.
 
-The kind of a column, unless specified by the user:
+Unless specified by the user, the kind of a column depends on its values:
 
-- texts, categories and booleans: categorical, a code for each value; ordered categories: ordinal, the same in order;
-- numbers with few distinct whole values (at most `max_levels`, each seen twice on average): ordinal, a code for each;
-- other numbers: binned, by default into quartiles; or windowed, compared by distance; or ranked, compared by rank.
+- text, categories and booleans: categorical, with a code for each value;
+- ordered categories: ordinal, with codes in order;
+- numbers with few distinct whole values (at most `max_levels`, each seen twice on average): ordinal, with a code for
+  each value;
+- other numbers: binned, by default into quartiles; or windowed (compared by distance); or ranked (compared by rank).
 
-If a type declares its values (pandas' categories, polars' Enum, booleans), all of them are values, seen or not.
+If a type declares its values (pandas categories, polars Enum, booleans), all of these get codes, even if they do not
+occur.
 """
 
 from __future__ import annotations
@@ -28,30 +31,30 @@ from bayespatch.encode.table import LARGEST, PlainColumn, PlainTable, Value, fam
 from bayespatch.types import JSONObject
 from bayespatch.validation import check_choice, check_count
 
-# How columns of numbers are coded, as `Schema.learn` takes it. Any: names of columns may have any type, and a Mapping
-# with keys of type str is none with keys of type object.
+# Options of `Schema.learn` for coding columns of numbers. Any, because column names may have any type, and a Mapping
+# with str keys is not a Mapping with object keys.
 Bins: TypeAlias = str | int | Mapping[Any, object]
 Windows: TypeAlias = float | str | Mapping[Any, float | str] | None
 Wish = TypeVar("Wish")
 MISSING_RULES = ("category", "ignore", "error")
 _FORMAT = 1  # of the stored schema
-LEAST_VARIED = 10  # rows, of which a single one with another value tells nothing
+LEAST_VARIED = 10  # from this number of rows on, a single row with a different value is not informative
 
 
 class EncodedTable(NamedTuple):
-    """A coded table, and the values in it that cannot agree with any past case.
+    """A coded table, with a record of the values that cannot agree with any past case.
 
     Attributes
     ----------
     x : array of shape (n, P)
-        Codes; NaN is not compared. It represents missing values under ``missing="ignore"``, and all values of columns
+        Codes. NaN is not compared: it represents missing values under ``missing="ignore"``, and all values of columns
         that are not compared (`Column.is_compared`).
     unseen : bool array of shape (n, P)
         Whether each value was not seen in training. Unseen values have a code that matches no past case.
     names : tuple of length P
-        The columns.
+        Names of the columns.
     values : array of shape (n, P)
-        The same as `x`, but in binned and ranked columns the numbers themselves, NaN if missing: for explanations.
+        As `x`, but with the original numbers in binned and ranked columns, NaN if missing; used for explanations.
     ids : tuple of length n, or None
         Names of the rows, if the table has an index.
     """
@@ -70,12 +73,12 @@ class EncodedTable(NamedTuple):
 
 
 class _Codings(NamedTuple):
-    """What the user has asked for, checked: for named columns, and for all others."""
+    """The checked options of the user, for named columns and for all others."""
 
     cuts: dict[str, Cut]
     cut: Cut
     windows: dict[str, float | Share]
-    window: float | Share | None  # a number: in standard deviations
+    window: float | Share | None  # a number is in units of standard deviations
     categorical: frozenset[str]
     max_levels: int
     nested: tuple[Share, ...] = ()
@@ -85,20 +88,20 @@ class _Codings(NamedTuple):
 class Schema:
     """How the columns of a table are coded.
 
-    Created by `Schema.learn`; the same table gives the same schema, from pandas, polars or an array.
+    Created by `Schema.learn`. The same table gives the same schema, whether it is a pandas or polars frame or an array.
 
     Attributes
     ----------
     columns : tuple of Column
-        One for each feature, in the order of the codes.
+        One column per feature, in the order of the codes.
     missing : {"category", "ignore", "error"}
         How missing values are handled.
     least_known : int
-        Number of values known in every row of the training table. Under ``missing="category"``, missing values of a row
-        with fewer known values are not compared, so that a mostly empty form does not match cases with the same missing
-        values.
+        Smallest number of known values in a row of the training table. Under ``missing="category"``, missing values of
+        a row with fewer known values are not compared, so that a mostly empty form does not match cases with the same
+        missing values.
     named : bool
-        Whether the columns have names; otherwise they are x0, x1, ... and other tables are read by position.
+        Whether the columns have names; otherwise they are x0, x1, ... and tables are read by position.
 
     Examples
     --------
@@ -148,30 +151,31 @@ class Schema:
         Parameters
         ----------
         X : data frame, array or list of rows
-            The training table. Without names, columns are called x0, x1, ...
+            The training table. Columns without names are called x0, x1, ...
         y : sequence of length n, optional
             Outcomes, for supervised bins.
         bins : {"quantile", "uniform", "supervised"}, int or dict
-            Strategy or number of bins. A dict sets individual columns, by increasing edges
-            (``{"age": [45, 55]}``: under 45, from 45 up to but not including 55, from 55), a number of bins, a word, or
-            a pair such as ``("uniform", 5)``; its key None applies to all other columns.
+            Strategy or number of bins. A dict sets individual columns to increasing edges
+            (``{"age": [45, 55]}``: under 45, from 45 up to but not including 55, 55 or more), a number of bins, a
+            strategy, or a pair such as ``("uniform", 5)``; the key None applies to all other columns.
         n_bins : int
-            The default number of bins. Fewer if many cases share a value.
+            The default number of bins. There are fewer bins if many cases share a value.
         windows : float, str or dict, optional
-            Columns that are compared by distance instead of bins: with ``{"chol": 20}`` two cases agree if they differ
-            by at most 20; or by rank: with ``{"chol": "10%"}`` two cases agree if at most 10 % of the past cases lie
-            between them (any share under 50 %; half of the cases that share a value count as lying on each side). A
-            number or a share instead of a dict applies to all numeric columns that would be binned: their window is
-            this number of standard deviations, or this share.
+            Columns compared by distance or by rank instead of bins. With ``{"chol": 20}``, two cases agree if they
+            differ by at most 20. With ``{"chol": "10%"}``, two cases agree if at most 10% of the past cases lie between
+            them (any percentage under 50% is allowed; if cases share a value, half of them count on each side). A
+            number or percentage instead of a dict applies to all numeric columns that would otherwise be binned: their
+            window is this number of standard deviations, or this percentage.
         categorical : names
-            Columns of numbers that are categories: each value gets a code.
+            Columns of numbers that are category codes: each value gets a code.
         missing : {"category", "ignore", "error"}
             "category": missing counts as one more value of the columns in which it occurs here; in other columns, it
-            later counts as an unseen value. (A column with a window stores the number `MISSING_NUMBER` for it, which
-            only agrees with itself.) "ignore": NaN, never compared. "error": rejected, here and later.
+            counts as an unseen value later. (A column with a window stores `MISSING_NUMBER` for it, which agrees only
+            with itself.) "ignore": missing values become NaN and are never compared. "error": missing values are
+            rejected, here and later.
         max_levels : int
-            Up to this number of distinct whole numbers get separate codes, if each is seen twice on average (one or two
-            of them always do).
+            If a column has at most this number of distinct whole numbers, and each is seen twice on average, each gets
+            a separate code. (One or two distinct numbers always do.)
         labels : dict, optional
             Labels of values, ``{"cp": {4: "asymptomatic"}}``; by default from ``X.attrs["labels"]``.
         descriptions : dict, optional
@@ -179,11 +183,12 @@ class Schema:
             ranges of numbers come from ``X.attrs["units"]`` and ``X.attrs["usual"]``, phrases for patients with a value
             (``{"sex": {1: "men"}}``) from ``X.attrs["phrases"]``.
         whole : TableSummary, optional
-            If X is a sample of a longer table: its summary. Types, levels, ranges and missing values then come from the
-            whole table; only quantiles, standard deviations and supervised bins come from the sample.
+            If X is a sample of a longer table: the summary of the whole table. Types, levels, ranges and missing values
+            then come from the whole table; only quantiles, standard deviations and supervised bins come from the
+            sample.
         nested : shares
-            Further windows of the columns that are compared by rank, such as ``("4%", "40%")``; closed-form votes
-            compare numbers at each of them.
+            Additional windows for columns compared by rank, such as ``("4%", "40%")``; closed-form votes compare
+            numbers with each of them.
 
         Returns
         -------
@@ -232,17 +237,17 @@ class Schema:
 
     @property
     def n_values(self) -> NDArray[np.float64]:
-        """V_j, the number of values of each column, (P,); range / (2 window) for those with a window."""
+        """V_j, the number of values of each column, (P,); range / (2 window) for columns with a window."""
         return np.array([column.n_values for column in self.columns])
 
     @property
     def windows(self) -> NDArray[np.float64]:
-        """r_j, the largest difference of two values that agree, (P,); 0 for codes."""
+        """r_j, the largest difference between two values that agree, (P,); 0 for codes."""
         return np.array([column.window for column in self.columns])
 
     @property
     def nested(self) -> tuple[tuple[float, ...], ...]:
-        """Further windows of each column, which closed-form votes compare as well."""
+        """Additional windows of each column, for closed-form votes."""
         return tuple(column.nested for column in self.columns)
 
     @property
@@ -251,12 +256,12 @@ class Schema:
         return [(column.window, *column.nested) for column in self.columns]
 
     def encode(self, X: object) -> EncodedTable:
-        """Code a table that has the same columns as the one this schema was learned from.
+        """Code a table with the same columns as the training table.
 
-        Columns of a data frame may be in another order: they are found by name. Arrays, and data frames if the schema
-        was learned from an array, are read by position. Values that were not seen in training get a code that matches
-        no past case; a number outside the range of the training table gets the first or last bin or rank; in a windowed
-        column, it is its own code and counts as unseen if no past case is within its window.
+        Columns of a data frame are matched by name and may be in a different order. Arrays, and data frames if the
+        schema was learned from an array, are read by position. Values that were not seen in training get a code that
+        matches no past case. A number outside the range of the training table gets the first or last bin or rank; in a
+        windowed column, it is its own code and counts as unseen if no past case is within its window.
         """
         table = read_table(X)
         plain = self._matched(table)
@@ -279,8 +284,8 @@ class Schema:
         )
 
     def duplicates(self, table: EncodedTable) -> tuple[NDArray[np.int64], ...]:
-        """Groups of rows of a coded table that are equal or nearly equal more often than chance explains; see
-        `duplicate_groups`.
+        """Groups of rows of a coded table that are equal or nearly equal, if there are more than expected by chance;
+        see `duplicate_groups`.
 
         Examples
         --------
@@ -294,8 +299,8 @@ class Schema:
         return duplicate_groups(np.where(table.values == MISSING_NUMBER, np.nan, table.values), measured)
 
     def codes_as(self, other: Schema) -> bool:
-        """Whether both schemas give the training table the same codes: they differ only in rules for missing "
-        "values, of which it has none.
+        """Whether both schemas give the training table the same codes, because they differ only in rules for missing
+        values and the table has none.
         """
         return self.columns == other.columns
 
@@ -305,9 +310,9 @@ class Schema:
             absent = [name for name in self.names if name not in table.names]
             unknown = [name for name in table.names if name not in self.names]
             if absent or unknown:
-                found = [f"columns {listed(absent)} are missing"] * bool(absent)
-                found += [f"columns {listed(unknown)} are not in the training table"] * bool(unknown)
-                raise ValueError(f"the table does not have the columns of the training table: {'; '.join(found)}")
+                differences = [f"columns {listed(absent)} are missing"] * bool(absent)
+                differences += [f"columns {listed(unknown)} are not in the training table"] * bool(unknown)
+                raise ValueError(f"the table does not have the columns of the training table: {'; '.join(differences)}")
             return [table.columns[table.names.index(name)] for name in self.names]
         if len(table.columns) != len(self.columns):
             raise ValueError(
@@ -317,7 +322,7 @@ class Schema:
         return list(table.columns)
 
     def column(self, which: str | int) -> Column:
-        """A column by its name or its position."""
+        """A column by name or position."""
         if isinstance(which, str) and which in self.names:
             return self.columns[self.names.index(which)]
         if isinstance(which, int | np.integer) and 0 <= which < len(self.columns):
@@ -325,18 +330,18 @@ class Schema:
         raise ValueError(f"there is no column {which!r}; the columns are {listed(self.names)}")
 
     def decode(self, code: float, column: str | int) -> str:
-        """The value of a code in the user's terms: "45-55", "asymptomatic", "missing", "233"."""
+        """The value that a code represents, in the user's terms: "45-55", "asymptomatic", "missing", "233"."""
         return self.column(column).decode(code)
 
     def describe(self, codes: ArrayLike) -> dict[str, str]:
-        """The values behind one row of codes, {feature: text}."""
+        """The values that a row of codes represents, {feature: text}."""
         row = np.asarray(codes, dtype=np.float64)
         if row.shape != (len(self.columns),):
             raise ValueError(f"codes has shape {row.shape}; pass one row of {len(self.columns)} codes")
         return {column.name: column.decode(code) for column, code in zip(self.columns, row.tolist(), strict=True)}
 
     def describe_rows(self, X: object) -> list[dict[str, str]]:
-        """The original values of a table, {feature: text} for each row: the age and not its bin."""
+        """The original values of a table, {feature: text} for each row: for example the age, not its bin."""
         plain = self._matched(read_table(X))
         texts = [column.own_words(values) for column, values in zip(self.columns, plain, strict=True)]
         return [dict(zip(self.names, row, strict=True)) for row in zip(*texts, strict=True)]
@@ -354,11 +359,13 @@ class Schema:
 
     @classmethod
     def from_dict(cls, data: object) -> Schema:
-        """The schema from the result of `to_dict`; other data raise a ValueError."""
+        """The schema from the result of `to_dict`; anything else raises a ValueError."""
         if not isinstance(data, Mapping) or set(data) != {"format", "missing", "named", "least_known", "columns"}:
             raise ValueError("this is not a stored schema; pass the result of Schema.to_dict")
         if type(data["format"]) is not int or data["format"] != _FORMAT or not isinstance(data["columns"], list):
-            raise ValueError(f"the stored schema has format {data['format']!r}, known is {_FORMAT}; store it again")
+            raise ValueError(
+                f"the stored schema has format {data['format']!r}, but this version reads {_FORMAT}; store it again"
+            )
         columns = tuple(Column.from_dict(column) for column in data["columns"])
         return cls(columns, data["missing"], data["named"], data["least_known"])
 
@@ -381,11 +388,11 @@ def _is_constant(column: PlainColumn, missing_counts: bool) -> bool:
 def _learn_column(
     plain: PlainColumn, summary: ColumnSummary, codings: _Codings, outcome: NDArray[np.float64] | None
 ) -> Column:
-    """Kind, family, values, edges, window, range and knots of one column; `plain` may be a sample of what is known."""
+    """Learn how to code a column; `plain` may be a sample of the column that `summary` describes."""
     name = plain.name
     option = "bins" if name in codings.cuts else "windows" if name in codings.windows else None
     if option and summary.family != "number":
-        raise ValueError(f"{option} names column {name!r}, which holds no numbers; leave it out, or convert the column")
+        raise ValueError(f"{option} names column {name!r}, which is not numeric; leave it out, or convert the column")
     levels = summary.declared or summary.levels or ()
     if summary.family == "text" or name in codings.categorical or (summary.declared is not None and not option):
         kind: ColumnKind = "ordinal" if summary.ordered and name not in codings.categorical else "categorical"
@@ -419,7 +426,7 @@ def _usual(plain: PlainColumn, given: object) -> tuple[float, ...]:
 
 
 def _labels(values: tuple[Value, ...], meaning: object) -> tuple[str, ...]:
-    """What the values are called; a value without a label keeps its own text."""
+    """The labels of the values; a value without a label is shown as itself."""
     if not isinstance(meaning, Mapping) or not values:
         return ()
     plain = Column("", "categorical", family_of(values[0]), values)
@@ -428,7 +435,7 @@ def _labels(values: tuple[Value, ...], meaning: object) -> tuple[str, ...]:
 
 
 def _phrases(values: tuple[Value, ...], given: object) -> tuple[str, ...]:
-    """What patients with each value are called; an empty text for a value without a phrase."""
+    """The phrases for patients with each value; an empty string for a value without a phrase."""
     if not isinstance(given, Mapping) or not any(value in given for value in values):
         return ()
     return tuple(str(given.get(value, "")) for value in values)
@@ -456,7 +463,7 @@ def _read_codings(
     codes = frozenset(_by_name("categorical", dict.fromkeys(categorical), names))
     twice = sorted((set(cuts) & set(radii)) | (codes & (set(cuts) | set(radii))))
     if twice:
-        raise ValueError(f"column {listed(twice)} is named by two of bins, windows and categorical; keep one")
+        raise ValueError(f"column {listed(twice)} is named in more than one of bins, windows and categorical; keep one")
     radius = None if windows is None or isinstance(windows, Mapping) else _radius("windows", windows)
     return _Codings(cuts, cut, radii, radius, codes, check_count("max_levels", max_levels, at_least=0))
 
@@ -470,12 +477,12 @@ def _radius(where: str, radius: object) -> float | Share:
 
 
 def _by_name(where: str, given: Mapping[object, Wish] | None, names: tuple[str, ...]) -> dict[str, Wish]:
-    """A mapping by column, its keys as texts; an unknown column is refused."""
-    found = {str(name): wish for name, wish in (given or {}).items()}
-    unknown = [name for name in found if name not in names]
+    """A mapping by column, with keys converted to strings; unknown columns are rejected."""
+    by_column = {str(name): wish for name, wish in (given or {}).items()}
+    unknown = [name for name in by_column if name not in names]
     if unknown:
         raise ValueError(f"{where} names {listed(unknown)}, but the columns are {listed(names)}; correct the name")
-    return found
+    return by_column
 
 
 def _refuse_empty_columns(table: PlainTable, whole: TableSummary | None) -> None:
@@ -483,18 +490,17 @@ def _refuse_empty_columns(table: PlainTable, whole: TableSummary | None) -> None
     rare = [name for name in empty if whole is not None and whole.column(name).n_known]
     if rare:
         raise ValueError(
-            f"column {listed(rare)} has so few values that none of the {table.n_rows} rows of the sample has one; "
-            f"leave it out"
+            f"column {listed(rare)} has too few values: all {table.n_rows} rows of the sample lack one; leave it out"
         )
     if empty:
         raise ValueError(f"column {listed(empty)} has only missing values; drop it")
 
 
 def _refuse_missing(counts: Mapping[str, int]) -> None:
-    found = [f"column {name!r} has {count} missing values (NaN)" for name, count in counts.items() if count]
-    if found:
-        more = f" and {len(found) - 4} more columns have some" if len(found) > 4 else ""
+    complaints = [f"column {name!r} has {count} missing values (NaN)" for name, count in counts.items() if count]
+    if complaints:
+        more = f" and {len(complaints) - 4} more columns have some" if len(complaints) > 4 else ""
         raise ValueError(
-            f"{', '.join(found[:4])}{more}; pass missing='category' to count missing as one more value, "
-            f"missing='ignore' not to compare them, or fill in the values"
+            f"{', '.join(complaints[:4])}{more}; pass missing='category' to treat missing as a category, "
+            f"missing='ignore' to leave them out of comparisons, or fill them in"
         )

@@ -1,7 +1,7 @@
-"""The summary of all rows of a table needed for coding: types, levels, ranges, missing values.
+"""A summary of all rows of a table for learning how to code it: types, levels, ranges, missing values.
 
-A summary is small even for a long table, and summaries of parts can be combined. So a partitioned table, on one machine
-or several, is summarized part by part; quantiles, which cannot be combined, come from a sample of the rows
+A summary is small even for a long table, and the summaries of several parts can be combined. So a partitioned table, on
+one or several machines, is summarized part by part; quantiles, which cannot be combined, come from a sample of the rows
 (`Schema.learn`).
 """
 
@@ -15,13 +15,13 @@ import numpy as np
 
 from bayespatch.encode.table import Family, PlainColumn, PlainTable, Value, listed, plain_values
 
-MOST_LEVELS = 100_000  # of a text column: a table in which more are found is refused, where it lies in parts
-MOST_NUMBERS = 1_000  # distinct numbers of a column that are noted, unless its numbers are names of categories
+MOST_LEVELS = 100_000  # of a text column; partitioned tables with more are rejected
+MOST_NUMBERS = 1_000  # distinct numbers of a column that are recorded, unless they are category codes
 
 
 @dataclass(frozen=True)
 class ColumnSummary:
-    """All values of a column.
+    """A summary of all values of a column.
 
     Attributes
     ----------
@@ -29,16 +29,17 @@ class ColumnSummary:
     family : {"number", "boolean", "text", "none"}
         "none" if all are missing.
     n_known, n_missing : int
+        Number of known and missing values.
     levels : tuple or None
         The distinct values in order; None if there are too many numbers to record.
     is_whole : bool
-        Whether all are whole numbers.
+        Whether all values are whole numbers.
     low, high : float
-        The smallest and the largest number; infinite if there is none.
+        The smallest and the largest number; infinite if there are no numbers.
     declared : tuple or None
         All values of the column's type, in order; None if it does not define them.
     ordered : bool
-        Whether the order is meaningful.
+        Whether the order of the declared values is meaningful.
     """
 
     name: str
@@ -53,7 +54,7 @@ class ColumnSummary:
     ordered: bool
 
     def has_few_levels(self, max_levels: int) -> bool:
-        """Whether numbers look like levels: few, whole, and repeated."""
+        """Whether numbers look like levels: few, whole and repeated."""
         if self.levels is None or len(self.levels) > max_levels or not self.is_whole:
             return False
         return len(self.levels) <= 2 or 2 * len(self.levels) <= self.n_known
@@ -61,7 +62,7 @@ class ColumnSummary:
 
 @dataclass(frozen=True)
 class TableSummary:
-    """Summary of all rows of a table: their number, columns, and the smallest number of known values."""
+    """Summary of all rows of a table: number of rows, columns, and the smallest number of known values in a row."""
 
     n_rows: int
     columns: tuple[ColumnSummary, ...]
@@ -84,9 +85,9 @@ def summarise(table: PlainTable, categorical: Collection[str] = (), max_levels: 
     ----------
     table : PlainTable
     categorical : names
-        Columns of numeric category codes, of which all values are recorded.
+        Columns of numeric category codes, for which all values are recorded.
     max_levels : int
-        At least this number of distinct numbers is recorded for the other columns.
+        For other columns, at least this number of distinct numbers is recorded.
 
     Examples
     --------
@@ -121,14 +122,14 @@ def _of_column(column: PlainColumn, most: int | None) -> ColumnSummary:
 def merged(
     summaries: Sequence[TableSummary], labels: Sequence[str], categorical: Collection[str] = (), max_levels: int = 0
 ) -> TableSummary:
-    """The summary of a table from those of its parts; inconsistent parts are rejected.
+    """Combine the summaries of the parts of a table; inconsistent parts are rejected.
 
     Parameters
     ----------
     summaries : sequence of TableSummary
-        Each part has at least one row.
+        Summaries of parts with at least one row each.
     labels : sequence of str
-        Names of the parts in errors: file names.
+        Names of the parts for error messages, such as file names.
     categorical, max_levels
         As in `summarise`.
 
@@ -145,8 +146,12 @@ def merged(
         absent = [name for name in names if name not in summary.names]
         unknown = [name for name in summary.names if name not in names]
         if absent or unknown:
-            found = [f"has no column {listed(absent)}"] * bool(absent) + [f"has {listed(unknown)}"] * bool(unknown)
-            raise ValueError(f"{label} {' and '.join(found)}, unlike {labels[0]}; give all parts the same columns")
+            differences = [f"has no column {listed(absent)}"] * bool(absent) + [f"has {listed(unknown)}"] * bool(
+                unknown
+            )
+            raise ValueError(
+                f"{label} {' and '.join(differences)}, unlike {labels[0]}; give all parts the same columns"
+            )
     most = max(MOST_NUMBERS, max_levels)
     columns = tuple(
         _merged_column([summary.column(name) for summary in summaries], labels, None if name in categorical else most)

@@ -1,7 +1,7 @@
-"""Reading of tables (pandas, polars, other data frames, arrays, lists of rows) into plain columns.
+"""Reading tables (pandas, polars, other data frames, arrays, lists of rows) into plain columns.
 
-All other modules see a column as either numbers (float64, with NaN for missing values) or texts (with None). Other
-columns (dates, lists, mixtures) are rejected here, with a remedy.
+For all other modules, a column consists of either numbers (float64, with NaN for missing values) or strings (with
+None). Other columns (dates, lists, mixtures) are rejected here, with advice on how to convert them.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     import pandas
 
-# Data frames and columns of pandas, which is imported only where the user has it.
+# Types of pandas, which is an optional dependency.
 DataFrame: TypeAlias = "pandas.DataFrame"
 Series: TypeAlias = "pandas.Series"
-Family = Literal["number", "boolean", "text", "none"]  # "none": nothing but missing values
+Family = Literal["number", "boolean", "text", "none"]  # "none": all values are missing
 Value = str | bool | float
 
-LARGEST = 1e25  # no measurement is as large; keeps the code of a missing number out of reach
+LARGEST = 1e25  # larger than any measurement, and far from the code of a missing number
 _MISSING_TYPES = ("NoneType", "NAType", "NaTType")
 _TIME_TYPES = ("date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "Timestamp", "Timedelta")
-_MOST_NAMED = 4  # names or values that a message lists before it says "and so on"
+_MOST_NAMED = 4  # names or values that a message lists before "and 3 more"
 
 
 @dataclass(frozen=True, eq=False)
 class PlainColumn:
-    """One column as read.
+    """A column as read.
 
     Attributes
     ----------
@@ -46,13 +46,13 @@ class PlainColumn:
     family : {"number", "boolean", "text", "none"}
         Type of the values; "none" if all are missing.
     numbers : array of shape (n,)
-        The values of a number or boolean column, NaN if missing; empty for texts.
+        The values of a number or boolean column, NaN if missing; empty for text.
     texts : list of length n
         The values of a text column, None if missing; empty for numbers.
     declared : tuple or None
-        All values that the column's type allows, in its order (categories, booleans); None if it does not declare them.
+        All values that the column's type allows, in order (categories, booleans); None if it does not declare them.
     ordered : bool
-        Whether the order is meaningful.
+        Whether the order of the declared values is meaningful.
     """
 
     name: str
@@ -72,17 +72,17 @@ class PlainColumn:
 
 @dataclass(frozen=True, eq=False)
 class PlainTable:
-    """A table as read; `named` is False if the columns were named x0, x1, ..."""
+    """A table as read; `named` is False if it had no column names, so that the columns are called x0, x1, ..."""
 
     columns: tuple[PlainColumn, ...]
     n_rows: int
     named: bool
-    labels: dict[str, object]  # of a pandas frame's attrs: {column: {value: text}}
+    labels: dict[str, object]  # from a pandas frame's attrs: {column: {value: text}}
     descriptions: dict[str, object]  # likewise: {column: text}
     units: dict[str, object]  # likewise: {column: text}
     usual: dict[str, object]  # likewise: {column: (low, high)}
     phrases: dict[str, object]  # likewise: {column: {value: text}}
-    ids: tuple[str, ...] | None = None  # what the rows are called: a pandas frame's index
+    ids: tuple[str, ...] | None = None  # names of the rows, from a pandas frame's index
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -101,12 +101,12 @@ def read_table(table: object) -> PlainTable:
     if isinstance(table, PlainTable):
         return table
     if hasattr(type(table), "columns") or nw.dependencies.is_into_dataframe(table):
-        return _read_frame(cast("IntoDataFrame", table))  # or a lazy one, which it refuses
+        return _read_frame(cast("IntoDataFrame", table))  # rejects a lazy frame
     return _read_array(table)
 
 
 def split_columns(table: object, names: Sequence[str]) -> tuple[object, object]:
-    """A data frame without some of its columns, and a data frame with only these columns, both of the same type.
+    """Split a data frame into one without these columns and one with only these columns, both of the same type.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def split_columns(table: object, names: Sequence[str]) -> tuple[object, object]:
 
 
 def column_names(table: object) -> tuple[str, ...] | None:
-    """Names of the columns of a data frame; None if the table is something else."""
+    """Names of the columns of a data frame; None for other tables."""
     if not nw.dependencies.is_into_dataframe(table):
         return None
     return tuple(map(str, nw.from_native(table, eager_only=True).columns))
@@ -130,7 +130,7 @@ def column_names(table: object) -> tuple[str, ...] | None:
 
 def _read_frame(table: IntoDataFrame) -> PlainTable:
     attrs = getattr(table, "attrs", None) or {}
-    if attrs and hasattr(table, "copy"):  # pandas would copy them, deeply, with every column
+    if attrs and hasattr(table, "copy"):  # because pandas would deep-copy attrs with every column
         bare = table.copy(deep=False)
         bare.attrs = {}
         table = bare
@@ -149,9 +149,9 @@ def _read_frame(table: IntoDataFrame) -> PlainTable:
     _check_size(len(frame), len(names))
     columns = tuple(_read_series(name, frame.get_column(key)) for name, key in zip(names, frame.columns, strict=True))
     kinds = ("labels", "descriptions", "units", "usual", "phrases")
-    found = [attrs.get(key) if isinstance(attrs, dict) else None for key in kinds]
+    mappings = [attrs.get(key) if isinstance(attrs, dict) else None for key in kinds]
     labels, descriptions, units, usual, phrases = (
-        {str(k): v for k, v in d.items()} if isinstance(d, dict) else {} for d in found
+        {str(k): v for k, v in d.items()} if isinstance(d, dict) else {} for d in mappings
     )
     index = nw.maybe_get_index(frame)
     ids = None if index is None else tuple(_id_text(key) for key in index)
@@ -159,14 +159,14 @@ def _read_frame(table: IntoDataFrame) -> PlainTable:
 
 
 def _id_text(key: object) -> str:
-    """What a row is called, as text; the levels of a MultiIndex one after the other."""
+    """The name of a row as text; the levels of a MultiIndex are joined."""
     return " / ".join(map(str, key)) if isinstance(key, tuple) else str(key)
 
 
 def _read_array(table: object) -> PlainTable:
     if hasattr(table, "toarray"):
         raise ValueError("a sparse matrix cannot be read as a table; pass X.toarray()")
-    if isinstance(table, np.ma.MaskedArray):  # what lies below a mask is not a value
+    if isinstance(table, np.ma.MaskedArray):  # a masked entry is not a value
         mask = np.ma.getmaskarray(table)
         table = table.data.astype(np.float64 if table.dtype.kind in "iuf" else object)
         table[mask] = np.nan if table.dtype.kind == "f" else None
@@ -177,11 +177,11 @@ def _read_array(table: object) -> PlainTable:
     if array.dtype.kind == "c":
         raise ValueError("Complex data not supported: the table holds complex numbers; pass real ones")
     if not isinstance(table, np.ndarray) and array.dtype.kind not in "biuf":
-        array = np.asarray(table, dtype=object)  # numbers beside texts stay numbers
+        array = np.asarray(table, dtype=object)  # numbers in a table with text remain numbers
     if array.ndim != 2:
         raise ValueError(
             f"the table has shape {array.shape}. Reshape your data: pass a two-dimensional table, one row per case "
-            f"(a single row is [row], df.iloc[[i]] or x.reshape(1, -1)), all rows of one length"
+            f"(a single row is [row], df.iloc[[i]] or x.reshape(1, -1)), all rows of equal length"
         )
     _check_size(*array.shape)
     names = [f"x{j}" for j in range(array.shape[1])]
@@ -219,7 +219,7 @@ def _read_series(name: str, series: nw.Series[IntoSeries]) -> PlainColumn:
         raise ValueError(f"column {name!r} holds {dtype} values; expand them into separate columns, or drop the column")
     is_null = series.is_null().to_numpy()
     values = [None if null else value for value, null in zip(series.to_list(), is_null, strict=True)]
-    if isinstance(dtype, nw.String) and not is_null.all():  # nothing else can be in it
+    if isinstance(dtype, nw.String) and not is_null.all():  # all values are strings
         return PlainColumn(name, "text", np.empty(0), values)
     if isinstance(dtype, nw.Categorical | nw.Enum):
         return _with_categories(name, _read_objects(name, values), series)
@@ -227,7 +227,7 @@ def _read_series(name: str, series: nw.Series[IntoSeries]) -> PlainColumn:
 
 
 def _with_categories(name: str, column: PlainColumn, series: nw.Series[IntoSeries]) -> PlainColumn:
-    """The column with the values that its categorical type declares (polars' Categorical declares none)."""
+    """The column with the values that its categorical type declares (a polars Categorical declares none)."""
     accessor = getattr(series.to_native(), "cat", None)
     if accessor is not None and hasattr(accessor, "categories"):  # pandas
         categories, ordered = list(accessor.categories), bool(accessor.ordered)
@@ -254,13 +254,13 @@ def plain_values(column: PlainColumn) -> list[Value]:
 def _number_column(
     name: str, family: Family, numbers: NDArray[np.float64], declared: tuple[Value, ...] | None = None
 ) -> PlainColumn:
-    """A column of numbers, none of them infinite."""
+    """A column of numbers; infinite numbers are rejected."""
     with np.errstate(invalid="ignore"):
         beyond = np.abs(numbers) > LARGEST
     if beyond.any():
         raise ValueError(
             f"column {name!r} has {beyond.sum()} infinite (inf) or impossibly large values, such as "
-            f"{numbers[beyond][0]:g}; pass finite numbers up to {LARGEST:g}, or NaN where a value is missing"
+            f"{numbers[beyond][0]:g}; pass finite numbers up to {LARGEST:g}, or NaN for missing values"
         )
     if np.isnan(numbers).all() and declared is None:
         family = "none"
@@ -268,35 +268,35 @@ def _number_column(
 
 
 def _read_objects(name: str, values: Sequence[object]) -> PlainColumn:
-    """A column of Python objects: all texts, all booleans or all numbers, but for missing values."""
+    """A column of Python objects: except for missing values, all are strings, all booleans or all numbers."""
     families = {kind: _family_of(name, kind, values) for kind in dict.fromkeys(map(type, values))}
-    found = set(families.values()) - {"none"}
-    if "number" in found and found != {"number"}:  # perhaps its only numbers are NaN
+    present = set(families.values()) - {"none"}
+    if "number" in present and present != {"number"}:  # the only numbers may be NaN
         numeric = [value for value in values if families[type(value)] == "number" and value == value]
         if not numeric:
-            found -= {"number"}
-    if "text" in found and len(found) > 1:
+            present -= {"number"}
+    if "text" in present and len(present) > 1:
         words = [value for value in values if families[type(value)] == "text"]
-        others = [value for value in values if families[type(value)] in found - {"text"} and value == value]
+        others = [value for value in values if families[type(value)] in present - {"text"} and value == value]
         raise ValueError(
-            f"column {name!r} mixes texts ({words[0]!r}) and numbers ({others[0]!r}), which cannot be compared; "
-            f"convert it to one type, to text for categories or to numbers with NaN where a number is missing"
+            f"column {name!r} mixes text ({words[0]!r}) and numbers ({others[0]!r}), which cannot be compared; "
+            f"convert it to one type, to text for categories or to numbers with NaN for missing values"
         )
-    if found == {"text"}:
+    if present == {"text"}:
         texts = [str(value) if families[type(value)] == "text" else None for value in values]
         return PlainColumn(name, "text", np.empty(0), texts)
     try:
-        known = (math.nan if families[type(v)] == "none" else float(cast("SupportsFloat", v)) for v in values)
-        numbers = np.fromiter(known, np.float64, len(values))
+        floats = (math.nan if families[type(v)] == "none" else float(cast("SupportsFloat", v)) for v in values)
+        numbers = np.fromiter(floats, np.float64, len(values))
     except (ArithmeticError, TypeError, ValueError) as error:
         raise ValueError(f"column {name!r} holds a number that a float cannot hold ({error}); replace it") from None
-    if found == {"boolean"}:
+    if present == {"boolean"}:
         return _number_column(name, "boolean", numbers, (False, True))
     return _number_column(name, "number", numbers)
 
 
 def _family_of(name: str, kind: type, values: Sequence[object]) -> Family:
-    """What values of this Python type are to us."""
+    """The family of the values of this Python type."""
     if kind.__name__ in _MISSING_TYPES:
         return "none"
     if issubclass(kind, str):

@@ -10,7 +10,7 @@ from bayespatch.encode.table import PlainColumn
 
 
 def describe_values(schema: Schema, values: ArrayLike) -> dict[str, str]:
-    """One row of `EncodedTable.values` as text, {feature: text}: the age and not its bin.
+    """A row of `EncodedTable.values` as text, {feature: text}: for example the age, not its bin.
 
     Examples
     --------
@@ -23,7 +23,7 @@ def describe_values(schema: Schema, values: ArrayLike) -> dict[str, str]:
 
 
 def codes_of(schema: Schema, values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The codes x for `EncodedTable.values`, (n, P)."""
+    """The codes x of `EncodedTable.values`, (n, P)."""
     x = values.copy()
     for j, column in enumerate(schema.columns):
         if column.keeps_numbers:

@@ -1,4 +1,4 @@
-"""Samplers. Each package or file is an engine, or shared by several; all engines implement the contract in ``base``."""
+"""Samplers. All engines implement the contract in ``base``; each module is an engine or code that engines share."""
 
 from __future__ import annotations
 

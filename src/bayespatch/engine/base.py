@@ -1,13 +1,13 @@
-"""The contract of engines: everything that the rest of the package calls.
+"""The interface of engines: everything that the rest of the package calls.
 
-An engine samples the posterior of one `Model` given one `Data`. A chain's state belongs to the engine that started it;
-callers pass it back and read it through the methods. All randomness of a chain is derived from ``(seed, chain, sweep
-number, case)``, so the same seed gives the same draws on any number of threads.
+An engine samples the posterior of one `Model` given one `Data`. The state of a chain belongs to the engine that started
+it; callers pass it back and read it only through the engine's methods. All random numbers of a chain are derived from
+``(seed, chain, sweep number, case)``, so the same seed gives the same draws with any number of threads.
 
-Every engine is an `Engine`: `sample` calls `start`, `set_importance`, `sweep`, `observe`, `add_neighbors`, `freeze`
-and `thaw`, and tests call `latent`. An engine that can also sample with given importances is a `GivenEngine`: `sample`
-calls `sweep_given_q`, and predictions call `update_given`, `summarise` and `neighbors`. `tests/engine/contract.py`
-checks what each method must do.
+Every engine subclasses `Engine`: `sample` calls `start`, `set_importance`, `sweep`, `observe`, `add_neighbors`,
+`freeze` and `thaw`, and tests call `latent`. An engine that can also sample with given importances subclasses
+`GivenEngine`: `sample` calls `sweep_given_q`, and predictions call `update_given`, `summarise` and `neighbors`.
+`tests/engine/contract.py` tests every method.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 State = TypeVar("State", bound="DataclassInstance")
-FARTHEST = 1e100  # largest absolute value of a number in a state; the logit of a Beta number of tiny shape is large
+FARTHEST = 1e100  # largest absolute value in a state; the logit of a Beta variable with a tiny shape is large
 
 
 class Observation(NamedTuple):
-    """The quantities of a sweep that are stored."""
+    """The quantities that are stored after a sweep."""
 
     q: Array  # (P,)
     q_tilde: Array  # (S, P)
@@ -42,12 +42,12 @@ class Observation(NamedTuple):
 
 
 class Neighbors(NamedTuple):
-    """z, w and kappa of all cases, neighbors only: row i has n[i] used entries of a capacity C, in any order."""
+    """z, w and kappa of the neighbors of all cases: row i uses n[i] of its C entries, in any order."""
 
     n: NDArray[np.int32]  # (N,)
     parent: NDArray[np.int32]  # (N, C)
-    bits: NDArray[np.uint64]  # (N, C, words) w, feature j in bit j % 64 of word j // 64
-    kappa: Array  # (N, C), or (N, 1) and unused where the model derives it
+    bits: NDArray[np.uint64]  # (N, C, words) w: feature j is bit j % 64 of word j // 64
+    kappa: Array  # (N, C), or (N, 1) and unused if the model derives kappa from w
 
 
 class ProblemSizes(NamedTuple):
@@ -86,24 +86,24 @@ class Engine(ABC, Generic[State]):
 
     @classmethod
     def bytes_per_chain(cls, sizes: ProblemSizes, model: Model, n_threads: int) -> tuple[int, int]:
-        """Bytes of this process's memory for a chain (engine and state), and additional bytes for a sweep."""
+        """Bytes of memory that a chain takes in this process (engine and state), and additional bytes for a sweep."""
         return 0, 0
 
     @abstractmethod
     def start(self, seed: int, chain: int) -> State:
-        """The state of a new chain, drawn from the prior (over-dispersed)."""
+        """The state of a new chain: an overdispersed draw from the prior."""
 
     @abstractmethod
     def set_importance(self, state: State, q: Array, q_tilde: Array) -> None:
-        """Replace q (P,) and, if the engine keeps it, q-tilde (S, P) of a chain."""
+        """Replace q (P,) and, if the engine stores it, q-tilde (S, P) of a chain."""
 
     @abstractmethod
     def sweep(self, state: State, adapt: bool = False) -> None:
-        """Update every latent variable once, in place. `adapt`: tune step sizes (warm-up only)."""
+        """Update every latent variable once, in place. `adapt`: tune the step sizes (during warm-up only)."""
 
     @abstractmethod
     def observe(self, state: State) -> Observation:
-        """The quantities that are stored."""
+        """The quantities to store after a sweep."""
 
     @abstractmethod
     def latent(self, state: State) -> Latent:
@@ -111,18 +111,18 @@ class Engine(ABC, Generic[State]):
 
     @abstractmethod
     def add_neighbors(self, state: State, z_sum: NDArray[np.float32], w_sum: NDArray[np.float32] | None) -> None:
-        """Add z (N, S) and, if `w_sum` is given, z*w (N, S, P) to running sums."""
+        """Add z (N, S) and, if `w_sum` is given, z*w (N, S, P) to the running sums."""
 
     def freeze(self, state: State) -> dict[str, NDArray[np.generic]]:
         """The whole state as arrays by name, for a checkpoint; `thaw` restores it.
 
-        This works for states with fields that are integers (seed and chain among them), arrays or `Neighbors`. An
-        engine with another kind of state overrides `freeze` and `thaw`.
+        This works for states whose fields are integers (including seed and chain), arrays or `Neighbors`. An engine
+        with any other state overrides `freeze` and `thaw`.
         """
         return frozen(state)
 
     def thaw(self, arrays: Mapping[str, NDArray[np.generic]], seed: int, chain: int) -> State:
-        """The state that `freeze` converted to these arrays; a ValueError if they cannot be a state of this chain."""
+        """Restore the state that `freeze` converted to arrays; a ValueError if they cannot be a state of this chain."""
         state = self.start(seed, chain)
         self.check_frozen(arrays, state, seed, chain)
         parts: dict[str, object] = {}
@@ -135,24 +135,24 @@ class Engine(ABC, Generic[State]):
         return replace(state, **parts)
 
     def check_frozen(self, arrays: Mapping[str, NDArray[np.generic]], state: State, seed: int, chain: int) -> None:
-        """Reject arrays that `freeze` could not have created for the chain with this new `state`."""
+        """Reject arrays that `freeze` cannot have created for the chain whose new state is `state`."""
         expected = self.freeze(state)
         if set(arrays) != set(expected):
-            raise ValueError(f"a state has {', '.join(sorted(expected))}, not {', '.join(sorted(arrays))}")
+            raise ValueError(f"a state has the arrays {', '.join(sorted(expected))}, not {', '.join(sorted(arrays))}")
         for name, array in expected.items():
-            given = arrays[name]
+            stored = arrays[name]
             free = slice(1, 2) if name in self.GROWING else slice(0, 0)
-            shapes = [np.delete(kind.shape, free).tolist() for kind in (given, array)]
-            if given.dtype != array.dtype or given.ndim != array.ndim or shapes[0] != shapes[1]:
+            shapes = [np.delete(kind.shape, free).tolist() for kind in (stored, array)]
+            if stored.dtype != array.dtype or stored.ndim != array.ndim or shapes[0] != shapes[1]:
                 raise ValueError(
-                    f"{name} is {given.dtype} of shape {given.shape}, and should be {array.dtype} of {array.shape}"
+                    f"{name} is {stored.dtype} of shape {stored.shape} instead of {array.dtype} of {array.shape}"
                 )
-            if given.dtype.kind == "f" and not np.all(np.abs(given) <= FARTHEST):  # nor NaN
-                raise ValueError(f"{name} has values that are not finite, or beyond {FARTHEST:g}")
+            if stored.dtype.kind == "f" and not np.all(np.abs(stored) <= FARTHEST):  # nor NaN
+                raise ValueError(f"{name} has values that are not finite, or larger than {FARTHEST:g}")
         if "n_sweeps" in arrays and not 0 <= int(arrays["n_sweeps"]) < 2**53:
-            raise ValueError(f"the state has been swept {int(arrays['n_sweeps'])} times")
+            raise ValueError(f"the number of sweeps of the state is {int(arrays['n_sweeps'])}")
         if (int(arrays["seed"]), int(arrays["chain"])) != (seed, chain):
-            raise ValueError(f"the state is of chain {arrays['chain']} with seed {arrays['seed']}")
+            raise ValueError(f"the state belongs to chain {arrays['chain']} with seed {arrays['seed']}")
 
 
 class GivenEngine(Engine[State]):
@@ -160,21 +160,21 @@ class GivenEngine(Engine[State]):
 
     @abstractmethod
     def sweep_given_q(self, state: State, q: Array) -> None:
-        """Update everything but q once, in place, given q (P,)."""
+        """Update everything except q once, in place, given q (P,)."""
 
     @abstractmethod
     def update_given(
         self, state: State, q_tilde: NDArray[np.floating], key: np.uint64, numbers: NDArray[np.int64]
     ) -> None:
-        """Update z, w and kappa of every case given q-tilde (G, S, P), with the random numbers of `key` (``streams``).
+        """Update z, w and kappa of every case given q-tilde (G, S, P), with random numbers from `key` (``streams``).
 
-        The cases are G parts of equal size, one after the other, and each part has its own q-tilde. A case's stream is
-        derived from its number.
+        The cases consist of G consecutive parts of equal size, each with a separate q-tilde. A case's stream is derived
+        from its number.
         """
 
     @abstractmethod
     def summarise(self, state: State) -> tuple[Array, Array]:
-        """Vote shares (N, M) and log likelihood (N,) of the cases."""
+        """The vote shares (N, M) and log likelihood (N,) of the cases."""
 
     @abstractmethod
     def neighbors(self, state: State) -> Neighbors:
@@ -182,7 +182,7 @@ class GivenEngine(Engine[State]):
 
 
 def frozen(state: DataclassInstance) -> dict[str, NDArray[np.generic]]:
-    """The fields of a state as arrays, with separate arrays for the fields of `Neighbors`."""
+    """The fields of a state as arrays; the fields of `Neighbors` become separate arrays."""
     return dict(_leaves(state))
 
 
@@ -206,6 +206,6 @@ def neighbors_of(arrays: Mapping[str, NDArray[np.generic]], name: str) -> Neighb
 
 
 def first_capacity(n_parents: int, alpha: float) -> int:
-    """Initial capacity for the neighbors of a case; few cases need more."""
+    """The initial capacity for the neighbors of a case; few cases need more."""
     expected = n_parents * alpha
     return min(n_parents, 8 + math.ceil(expected + 6.0 * math.sqrt(expected)))

@@ -1,8 +1,8 @@
-"""Sums over cases that are bitwise reproducible, however the cases are distributed.
+"""Sums over cases that are bitwise reproducible no matter how the cases are distributed.
 
-Floating-point sums depend on their order. So the cases are divided into `N_BLOCKS` blocks, which depend only on their
-number in the whole data; each block is summed in order, and then the blocks are summed in order. A part of the data
-that consists of whole blocks needs to send only their sums, whose size does not depend on the number of cases.
+Floating-point sums depend on the order of the terms. So the cases are divided into `N_BLOCKS` blocks, which depend only
+on the total number of cases; each block is summed in order, and then the block sums are added in order. A worker that
+holds whole blocks needs to send only their sums, whose size does not depend on the number of cases.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ N_BLOCKS = 256
 
 
 def block_edges(n_cases: int) -> NDArray[np.int64]:
-    """(N_BLOCKS + 1,): block k is cases edges[k]..edges[k+1]-1; it may be empty.
+    """Edges (N_BLOCKS + 1,): block k contains cases edges[k]..edges[k+1]-1 and may be empty.
 
     >>> block_edges(512)[:4].tolist()
     [0, 2, 4, 6]
@@ -42,8 +42,8 @@ def sum_blocks(values, edges):
 def log_ratio_blocks(after, before, edges):
     """The sums of log(after / before), (N, F), over the cases of each block, (blocks, F).
 
-    Ratios are multiplied, `LOGS` at a time, before a logarithm is taken. A likelihood is at most 1 and at least
-    c1 / (c2 + lam S): with the most extreme votes that `Hyperparameters` takes, ratios are below 1e19 for 10^7 parents.
+    `LOGS` ratios are multiplied before each logarithm. A likelihood is at most 1 and at least c1 / (c2 + lam S), so
+    with the most extreme votes that `Hyperparameters` allows, ratios stay below 1e19 for 10^7 parents.
     """
     n_features = after.shape[1]
     sums = np.zeros((edges.shape[0] - 1, n_features))
@@ -61,7 +61,7 @@ def log_ratio_blocks(after, before, edges):
 
 @compiled
 def sum_of_blocks(sums):
-    """The sum (F,) over all blocks of their sums (N_BLOCKS, F)."""
+    """The total (F,) of the block sums (N_BLOCKS, F)."""
     total = np.zeros(sums.shape[1])
     for k in range(sums.shape[0]):
         for r in range(sums.shape[1]):

@@ -1,8 +1,9 @@
-"""Compilation of the kernels: cached on disk, without the GIL, and recompiled when any source changes.
+"""Compilation of the kernels: cached on disk, without the GIL, and repeated when any source changes.
 
-Numba checks only the file of each function to see whether its compiled code is current; but a kernel also contains the
-kernels that it calls from other files, and would keep running their old code. So cached code is stamped with a digest
-of all sources of the engines and of retrieval. Nothing is deleted: Numba overwrites code with a different stamp.
+To see whether the cached code of a function is current, Numba checks only the file of that function. But a kernel also
+contains the kernels that it calls from other files, and would keep running their old code. So cached code is stamped
+with a digest of all sources of the engines and of retrieval. Nothing is deleted: Numba overwrites code with a different
+stamp.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from bayespatch.engine import digest_of_sources
 
 _PACKAGE = Path(__file__).parent.parent
 STAMP = digest_of_sources(_PACKAGE / "engine") + digest_of_sources(_PACKAGE / "retrieval")
-REASSOCIATED = {"reassoc", "contract", "nsz"}  # sums and products may be reordered, and so use vector instructions
+REASSOCIATED = {"reassoc", "contract", "nsz"}  # allows vector instructions, because sums and products may be reordered
 
 
 def kept(further_stamp: str = "", **options):
-    """Numba's compiler with these options; its results are cached on disk under the stamp of all sources.
+    """Numba's compiler with these options; its results are cached on disk with a stamp of all sources.
 
     `further_stamp`: a digest of the sources of another package that compiles kernels with this function.
 
-    The stamp is set in a private attribute of Numba's; if a version lacks it, Numba's own stamp (of the function's
-    file) is used. So with the reading of its index.
+    The stamp is set in a private attribute of Numba. Versions of Numba without this attribute keep their own stamp (of
+    the function's file). The same applies to reading the index of the cache.
     """
 
     def compile_one(function):
@@ -42,7 +43,7 @@ def kept(further_stamp: str = "", **options):
 
 
 def _nothing_if_unreadable(load_index: Callable[[], object]) -> Callable[[], object]:
-    """An index that an earlier version has left may name classes that are gone: then there is none."""
+    """Treat an unreadable index as empty: an index from an earlier version may name classes that no longer exist."""
 
     def load() -> object:
         try:

@@ -1,19 +1,19 @@
 """The update of q and q-tilde, and the joint move that makes them mix.
 
-Given w, q and q-tilde are easy to draw: q_j is one-dimensional (slice sampling), q-tilde is Beta. But with several
+Given w, q and q-tilde are easy to draw: q_j is one-dimensional (slice sampling), and q-tilde is Beta. But with several
 neighbors, the likelihood hardly depends on how many of a feature's w are on, so q_j, all q~_bj and all w_ibj are
 strongly correlated. So (q_j, q~_:j) also move *together*, with w_:j summed out: propose logit q_j, move every q~_bj
-with it such that its quantile in its prior is nearly kept (`carried`, with a ratio close to 1), accept with the prior
+with it so that its quantile under its prior hardly changes (`carried`, with a ratio close to 1), accept with the prior
 ratio of q_j and
 
     prod_i p(x_ij | z_i, new q~) / p(x_ij | z_i, old q~)        (``sums.py``; Model II has further terms),
 
-a few times, then draw w_:j again. As quantiles are kept for steps of any size, steps can be as large as the data allow:
-if these contain little information about q_j, from one end of its prior to the other.
+a few times, then draw w_:j again. Because steps of any size preserve the quantiles, steps can be as large as the data
+allow: if the data contain little information about q_j, a step can cross the whole prior.
 
 Proposals keep their direction after an acceptance and reverse it after a rejection (the guided walk of Gustafson,
-1998). The reverse of a proposal is the same step in the other direction, so the acceptance ratio is unchanged, and the
-walk wastes less time going back and forth.
+1998). The reverse of a proposal is the same step in the opposite direction, so the acceptance ratio is unchanged, and
+the walk spends less time going back and forth.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ from bayespatch.engine.streams import (
 from bayespatch.engine.votes import OFF, ON, PARENT_MISSING, VOTE_OFF, VOTE_ON
 from bayespatch.model import Data, Model
 
-MOST_STEPS = 512  # of a slice, out and in; an interval of an ordinary posterior is a dozen wide
+MOST_STEPS = 512  # for stepping out, and for shrinking; a typical posterior needs about a dozen
 
 
-# Moves of q in a sweep: about the most effective draws a second on heart. In Model II there is one, as w is drawn with
-# the proposal, by random numbers of the sweep.
+# Moves of q per sweep, chosen for the most effective draws per second on the heart data. Model II has one, because w is
+# drawn with the proposal, from the random numbers of the sweep.
 N_MOVES = {"I": 2, "II": 1, "III": 3}
 
 
-TARGET_ACCEPTANCE = 0.55  # about the most effective draws on heart; a walk that turns round when refused wants more
+TARGET_ACCEPTANCE = 0.55  # about optimal on the heart data; a guided walk needs more than an ordinary random walk
 
 
-RISE = 3  # from this shape on a Gamma number is taken for the cube of a normal one; a smaller one is raised by so much
+RISE = 3  # from this shape on, a Gamma variable is nearly a cubed normal one; smaller shapes are raised by this much
 
 
 FLAT = 1e16  # from this shape on, a Gamma variable equals its shape in double precision
@@ -63,14 +63,14 @@ def softplus(v):
 
 @inlined
 def beta_shape(logit_q, sigma2):
-    """q' = sigma2 q/(1-q), the first shape of q-tilde's prior, kept within the range of floats."""
+    """q' = sigma2 q/(1-q), the first shape of q-tilde's prior, limited to the range of a float."""
     return sigma2 * math.exp(min(max(logit_q, -600.0), 600.0))
 
 
 @inlined
 def set_importance(importance, x_parents, b, j, logit):
-    """q-tilde and its complement, without cancellation; a parent whose value is missing does not vote."""
-    odds = math.exp(-min(abs(logit), 700.0))  # of the less likely of the two
+    """Set q-tilde and its complement without cancellation; a parent whose value is missing does not vote."""
+    odds = math.exp(-min(abs(logit), 700.0))  # of the less likely outcome
     more = 1.0 / (1.0 + odds)
     less = odds * more
     on = more if logit >= 0.0 else less
@@ -84,37 +84,38 @@ def set_importance(importance, x_parents, b, j, logit):
 
 @inlined
 def steps_to_the_left(u):
-    """How many of the `MOST_STEPS` may go to the left: uniform, and so that any point of an interval would have led to
-    that interval as often (Neal, 2003, figure 3). `u` also places the interval, by its leading bits; this uses other
-    bits.
+    """The number of `MOST_STEPS` that may go left: uniform, so that every point of an interval would have led to that
+    interval with the same probability (Neal, 2003, figure 3). The leading bits of `u` place the interval; this uses
+    other bits.
     """
     return int(MOST_STEPS * (u * 2.0**26 - math.floor(u * 2.0**26)))
 
 
 @inlined
 def rise_of(shape, shape_new):
-    """How often the shape of a Gamma variable is raised on the way from one shape to the other, and back."""
+    """How many times the shape of a Gamma variable is raised by 1 when it moves from one shape to the other."""
     return 0 if min(shape, shape_new) >= RISE else RISE
 
 
 @inlined
 def carried(rng, logit, shape, shape_new, sigma2):
-    """logit q~ moved from its prior Beta(shape, sigma2) to Beta(shape_new, sigma2), keeping its quantile approximately;
-    and the log of prior ratio x Jacobian, except for the part that depends only on the shapes (`log_rest`).
+    """Move logit q~ from its prior Beta(shape, sigma2) to Beta(shape_new, sigma2), approximately preserving its
+    quantile; also returns the log of prior ratio x Jacobian, without the part that depends only on the shapes
+    (`log_rest`).
 
-    q~ = G(shape) / (G(shape) + G(sigma2)), two Gamma variables that are drawn here given q~. The second is kept. From
-    shape `RISE` on, (G(a)/a)^(1/3) is nearly normal (Wilson and Hilferty, 1931): its standardized value is kept, and
-    the ratio corrects for the deviation from normality. If one of the shapes is smaller, the first variable is raised
-    first, G(a) + Exp = G(a+1), where log(G(a) / G(a+1)) = log(U) / a with U uniform and independent of G(a+1): each U
-    is kept. This part uses logarithms, because variables of small shape underflow.
+    q~ = G(shape) / (G(shape) + G(sigma2)) with two Gamma variables, which are drawn here given q~. The second does not
+    change. From shape `RISE` on, (G(a)/a)^(1/3) is nearly normal (Wilson and Hilferty, 1931): its standardized value
+    does not change, and the ratio corrects for the deviation from normality. If either shape is smaller, the first
+    variable is raised before, G(a) + Exp = G(a+1), where log(G(a) / G(a+1)) = log(U) / a with U uniform and independent
+    of G(a+1); each U is preserved. This part uses logarithms, because variables with a small shape underflow.
     """
     lowered = 0.0
     if rise_of(shape, shape_new) == 0:
         a, a_new = shape, shape_new
         odds, total = math.exp(logit), gamma(rng, shape + sigma2)
-        below = total / (1.0 + odds)  # the second number
+        below = total / (1.0 + odds)  # the second variable
         raised = below * odds
-        if not raised > 0.0:  # too far from the typical values of this shape for a double
+        if not raised > 0.0:  # too far from typical values of this shape for double precision
             return math.nan, math.nan
         kept = math.log(a_new / below)
     else:
@@ -147,18 +148,18 @@ def carried(rng, logit, shape, shape_new, sigma2):
 
 @inlined
 def log_of_cube(a, e, y):
-    """The log density of x, where (1 + e)^3 a is Gamma(a), e = x / (3 sqrt a) - 1 / 9a and y = log(1 + e), but for
-    `log_rest`.
+    """The log density of x without `log_rest`, where (1 + e)^3 a is Gamma(a), e = x / (3 sqrt a) - 1 / 9a and
+    y = log(1 + e).
     """
     return (3.0 * a - 1.0) * y - a * e * (3.0 + e * (3.0 + e))
 
 
 @compiled
 def log_rest(a):
-    """The part of the density of a carried variable that depends only on its shape: (a - 1/2) log a - a + log(2 pi)/2 -
+    """The part of a carried variable's log density that depends only on its shape: (a - 1/2) log a - a + log(2 pi)/2 -
     log Gamma(a).
 
-    From 12 on the asymptotic series (Abramowitz and Stegun, 6.1.41) is exact to 1e-15.
+    For a >= 12 the asymptotic series (Abramowitz and Stegun, 6.1.41) is accurate to 1e-15.
     """
     if a < 12.0:
         return (a - 0.5) * math.log(a) - a + 0.5 * math.log(2.0 * math.pi) - math.lgamma(a)
@@ -169,14 +170,14 @@ def log_rest(a):
 
 @compiled
 def rest_of_ratio(shape, shape_new):
-    """`log_rest` of the variables between which `carried` moves."""
+    """The difference of `log_rest` between the two variables of `carried`."""
     rise = rise_of(shape, shape_new)
     return log_rest(shape_new + rise) - log_rest(shape + rise)
 
 
 @compiled
 def draw_for_proposal(rng, key, j):
-    """The size of the proposal for feature j, in steps, and a uniform number for its acceptance."""
+    """The size of the proposal for feature j in units of its step, and a uniform number for its acceptance."""
     open_stream(rng, key_of(key, j))
     return abs(normal(rng)), uniform(rng)
 
@@ -200,15 +201,15 @@ def adapted(step, log, rate):
 
 @compiled
 def above(values, most):
-    """above[k]: how many of the values exceed k, for k = 0..most."""
+    """above[k] is the number of values that exceed k, for k = 0..most."""
     count = np.zeros(most + 1, np.int64)
     for v in values:
         count[v] += 1
-    left = 0
+    larger = 0
     for k in range(most, -1, -1):
-        here = count[k]
-        count[k] = left
-        left += here
+        equal = count[k]
+        count[k] = larger
+        larger += equal
     return count
 
 
@@ -267,5 +268,5 @@ def log_prior(
 
 
 def logit_inside(p: NDArray[np.floating]) -> NDArray[np.float64]:
-    """logit p, finite also where single precision has rounded p to 0 or 1."""
+    """logit p, finite even if single precision has rounded p to 0 or 1."""
     return np.asarray(logit(np.clip(p.astype(np.float64), 1e-300, 1.0 - 2.0**-25)))

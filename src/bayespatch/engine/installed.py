@@ -5,8 +5,8 @@ A package adds an engine with an entry point:
     [project.entry-points."bayespatch.engines"]
     cuda = "bayespatch_cuda.engine:CudaEngine"
 
-An entry point of the same name in the group "bayespatch.votes" names the module that computes closed-form votes there.
-An engine is imported when it is first requested.
+An entry point of the same name in the group "bayespatch.votes" refers to the module that computes closed-form votes
+with this engine. An engine is imported when it is first requested.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BUILT_IN: dict[str, str] = {
 }
 INSTALL = {"cuda": "pip install bayespatch-cuda"}  # known engines of other packages
 
-# Cases x parents x features from which a GPU pays: a sweep takes one core a tenth of a second here.
+# Cases x parents x features above which a GPU is worthwhile: at this size, a sweep on one core takes 0.1 s.
 LARGE = 10**7
 
 
@@ -42,7 +42,7 @@ def added(group: str) -> dict[str, EntryPoint]:
 
 
 def check_engine(name: object, *others: str) -> str:
-    """The name of an engine, or one of `others`; known engines that are not installed are accepted."""
+    """The name of an engine, or one of `others`; known engines are accepted even if they are not installed."""
     if isinstance(name, str) and name in (*others, *BUILT_IN, *INSTALL):
         return name
     return check_choice("engine", name, (*others, *dict.fromkeys((*BUILT_IN, *INSTALL, *added("bayespatch.engines")))))
@@ -80,7 +80,7 @@ def takes_importances(name: str) -> bool:
 
 
 def load_votes(name: str):
-    """The module of this engine that computes closed-form votes."""
+    """The module that computes closed-form votes with this engine."""
     return _loaded("bayespatch.votes", name)
 
 
@@ -93,10 +93,10 @@ def _loaded(group: str, name: str):
 
 
 def digest_of_engine(name: str) -> str:
-    """A digest of the code of an engine, which changes whenever its draws might change."""
-    here = Path(__file__).parent
-    home = Path(inspect.getfile(load_engine(name))).parent
-    return digest_of_sources(here) + ("" if home.is_relative_to(here) else digest_of_sources(home))
+    """A digest of an engine's code. It changes whenever the engine's draws might change."""
+    engines = Path(__file__).parent
+    folder = Path(inspect.getfile(load_engine(name))).parent
+    return digest_of_sources(engines) + ("" if folder.is_relative_to(engines) else digest_of_sources(folder))
 
 
 def gpu_is_present() -> bool:
@@ -105,7 +105,7 @@ def gpu_is_present() -> bool:
 
 
 def fastest_engine(n_cases: int, n_parents: int, n_features: int) -> str:
-    """The engine for a problem of this size: "cuda" if a GPU is available and a large problem fits, otherwise "cpu".
+    """The engine for a problem of this size: "cuda" for large problems that fit on an available GPU, otherwise "cpu".
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Sums over w of one feature of one case, in a few steps per neighbor.
+"""Sums over w for one feature of one case, in a few steps per neighbor.
 
 In Model I the likelihood of x_ij is A/T, where T = c2 + lam t depends on the number t of w that are on. With
 beta = c2/lam,
@@ -10,13 +10,13 @@ are positive: 1/T is a finite mixture, and given a node the w are independent, e
 
     p(x_ij | z_i, q~) = sum_r W_r (c1 G_r + lam C_r),   G_r = prod_b f_b,   C_r = sum_agreeing q~_b s_r prod_others f_b,
 
-with f_b = 1 + q~_b (s_r - 1): either x_ij comes from the base rate, or it was copied from an agreeing neighbor, which
-is on. To draw w given z, choose the node, then the source of x_ij, then every w separately. That is exact.
+with f_b = 1 + q~_b (s_r - 1): x_ij either comes from the base rate or was copied from an agreeing neighbor, whose w is
+on. To draw w given z, choose the node, then the source of x_ij, then every w separately. The draw is exact.
 
-For long lists, fewer nodes than K = n/2 + 1 suffice for double precision: a multiple of sqrt(n).
+For many neighbors, fewer nodes than K = n/2 + 1 suffice for double precision: a multiple of sqrt(n).
 
-If neighbor b votes with weight k_b (Models II and III), T = c2 + lam sum k_b w_b, and the same holds with rates instead
-of nodes,
+If neighbor b votes with weight k_b (Models II and III), T = c2 + lam sum k_b w_b, and the same approach works with
+rates instead of nodes,
 
     1/T = integral of exp(-u T) over u from 0 to infinity = sum_r W_r exp(-u_r T),
 
@@ -35,13 +35,13 @@ from scipy.linalg import eigh_tridiagonal
 
 from bayespatch.engine.compiling import inlined
 
-STEP = 0.35  # of the trapezoid rule: an error of 3e-11
+STEP = 0.35  # of the trapezoidal rule; the error is 3e-11
 NEVER = 1000.0  # exp(-NEVER) is 0
-HANDFUL = 4  # nodes that a thread of a GPU deals with at once
+HANDFUL = 4  # nodes that a GPU thread processes at once
 
 
 class Nodes(NamedTuple):
-    """Quadrature rules, stored one after the other, each padded to a multiple of the unrolled number of nodes."""
+    """Quadrature rules stored one after another, each padded to a multiple of the number of unrolled nodes."""
 
     place: NDArray[np.float64]  # (nodes, P): s; in Models II and III (nodes, 1): the rate u
     weight: NDArray[np.float64]  # (nodes, P): W; in Models II and III W exp(-u c2)
@@ -58,7 +58,7 @@ def gauss_jacobi(beta: float, n_nodes: int) -> tuple[NDArray[np.float64], NDArra
 
 
 def reach(beta: float, place: NDArray[np.float64], weight: NDArray[np.float64], capacity: int) -> int:
-    """The largest t <= capacity up to which the mixture is beta / (beta + t), but for rounding."""
+    """The largest t <= capacity up to which the mixture equals beta / (beta + t), except for rounding."""
     t = np.arange(capacity + 1)
     sums = (weight[:, None] * place[:, None] ** t).sum(axis=0)  # in an order that does not depend on the capacity
     error = np.abs(sums * (1.0 + t / beta) - 1.0)
@@ -68,7 +68,7 @@ def reach(beta: float, place: NDArray[np.float64], weight: NDArray[np.float64], 
 
 
 def make_nodes(c2: NDArray[np.float64], lam: float, capacity: int) -> Nodes:
-    """Model I: rules for all features and up to `capacity` neighbors. A rule is the same whatever the capacity."""
+    """Model I: rules for all features and up to `capacity` neighbors. Rules do not depend on the capacity."""
     kinds, of_feature = np.unique(c2, return_inverse=True)
     place: list[NDArray[np.float64]] = []
     weight: list[NDArray[np.float64]] = []
@@ -76,35 +76,35 @@ def make_nodes(c2: NDArray[np.float64], lam: float, capacity: int) -> Nodes:
     done, begin = -1, 0
     while done < capacity:
         n_nodes = HANDFUL * (len(place) + 1)
-        found = [gauss_jacobi(value / lam, n_nodes) for value in kinds]
-        place.append(np.stack([s for s, _ in found], axis=1))
-        weight.append(np.stack([w for _, w in found], axis=1) / kinds)
-        served = max(done, min(reach(value / lam, *pair, capacity) for value, pair in zip(kinds, found, strict=True)))
+        rules = [gauss_jacobi(value / lam, n_nodes) for value in kinds]
+        place.append(np.stack([s for s, _ in rules], axis=1))
+        weight.append(np.stack([w for _, w in rules], axis=1) / kinds)
+        served = max(done, min(reach(value / lam, *pair, capacity) for value, pair in zip(kinds, rules, strict=True)))
         span[:, done + 1 : served + 1] = [[begin], [begin + n_nodes]]
         done, begin = served, begin + n_nodes
     return Nodes(np.concatenate(place)[:, of_feature], np.concatenate(weight)[:, of_feature], span)
 
 
 def rule_between(smallest: float, largest: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """u and W of the rule for T from `smallest` to `largest`: the trapezoid rule in t, u = exp(t - exp(-t)) / largest.
+    """u and W for T from `smallest` to `largest`: the trapezoidal rule in t with u = exp(t - exp(-t)) / largest.
 
-    The integrand falls off doubly exponentially on both sides (Takahasi and Mori, 1974).
+    The integrand decays double exponentially on both sides (Takahasi and Mori, 1974).
     """
     t = STEP * np.arange(math.floor(-5.0 / STEP), math.ceil((math.log(largest / smallest) + 5.0) / STEP))
     u = np.exp(t - np.exp(-t)) / largest
     weight = STEP * u * (1.0 + np.exp(-t))
     kept = (weight * largest > 1e-12) & (u * smallest < 32.0)
-    filled = 0, -int(kept.sum()) % HANDFUL  # the last handful has nodes that count nothing
+    filled = 0, -int(kept.sum()) % HANDFUL  # pad the last handful with nodes of weight 0
     return np.pad(u[kept], filled), np.pad(weight[kept], filled)
 
 
 def make_rates(c2: NDArray[np.float64], lam: float, lightest: float, heaviest: float, capacity: int) -> Nodes:
-    """Models II and III: rules for all features and up to `capacity` neighbors whose votes weigh at least `lightest`
-    and at most `heaviest`.
+    """Models II and III: rules for all features and up to `capacity` neighbors, whose votes have weights between
+    `lightest` and `heaviest`.
 
-    There is one for each power of two that bounds the number of neighbors, the same whatever the capacity. If all votes
-    have positive weight, T = c2 is isolated, far below all other values; it has a separate rate, at which all w are
-    off.
+    There is one rule for each power of two that bounds the number of neighbors, independent of the capacity. If all
+    votes have positive weight, T = c2 is isolated, far below all other values; it has a separate rate, at which all w
+    are off.
     """
     place: list[NDArray[np.float64]] = []
     weight: list[NDArray[np.float64]] = []
@@ -133,7 +133,7 @@ def with_entry(base, copied, below, on, agreeing):
 
 @inlined
 def with_weighted_entry(base, copied, decay, on, off, vote):
-    """G and lam C of a rate with one more neighbor, whose vote is lam k, or 0 where it does not agree."""
+    """G and lam C of a rate with one more neighbor, whose vote is lam k, or 0 if it does not agree."""
     on *= decay
     factor = off + on
     return base * factor, copied * factor + base * (vote * on)

@@ -2,8 +2,8 @@
 threads.
 
 A stream is a xoroshiro128++ generator (Blackman and Vigna, 2021) whose 128-bit state is hashed from its key with the
-finaliser of SplitMix64 (Steele, Lea and Flood, 2014). A key identifies the use of the numbers, so results do not depend
-on the number of threads or on how cases are split among them. The state is an array ``rng`` of two uint64.
+finalizer of SplitMix64 (Steele, Lea and Flood, 2014). A key identifies what the numbers are used for, so results do not
+depend on the number of threads or on how cases are split among them. The state is an array ``rng`` of two uint64.
 
 Keys are nested: seed -> chain -> sweep -> purpose -> item. The purposes are named below, for all engines.
 """
@@ -21,7 +21,7 @@ MIX1 = np.uint64(0xBF58476D1CE4E5B9)
 MIX2 = np.uint64(0x94D049BB133111EB)
 TO_UNIT = 2.0**-53
 
-# What a stream is for: of a chain (sweeps are numbered from 1), of a sweep (moves of q count up from MOVE), of a move.
+# Purposes of streams: of a chain (sweeps are numbered from 1), of a sweep (moves of q count up from MOVE), of a move.
 PRIOR = 0
 CASES, SUM, GLOBAL, PARENTS, MOVE = range(5)
 PROPOSE, CARRY = range(2)
@@ -29,7 +29,7 @@ PROPOSE, CARRY = range(2)
 
 @inlined
 def mixed(h):
-    """SplitMix64's finaliser: every bit of the result depends on every bit of `h`."""
+    """SplitMix64's finalizer: every bit of the result depends on every bit of `h`."""
     h = (h ^ (h >> np.uint64(30))) * MIX1
     h = (h ^ (h >> np.uint64(27))) * MIX2
     return h ^ (h >> np.uint64(31))
@@ -42,17 +42,17 @@ def key_of(parent_key, number):
 
 
 def subkey(key: np.uint64, number: int) -> np.uint64:
-    """`key_of` for Python, to which Numba returns a plain int."""
+    """`key_of` for callers in Python, where Numba returns a plain int."""
     return np.uint64(key_of(key, np.uint64(number)))
 
 
 @compiled
 def renumbered(numbers, first, second):
-    """Item numbers (int64) for items that have a stream for every pair of two other numbers."""
-    found = np.empty_like(numbers)
+    """Item numbers (int64) for items that need a stream for every pair of two other numbers."""
+    new_numbers = np.empty_like(numbers)
     for i in range(len(numbers)):
-        found[i] = np.int64(key_of(key_of(np.uint64(numbers[i]), first), second))
-    return found
+        new_numbers[i] = np.int64(key_of(key_of(np.uint64(numbers[i]), first), second))
+    return new_numbers
 
 
 def chain_key(seed: int, chain: int) -> np.uint64:
@@ -106,14 +106,14 @@ def uniform_positive(rng):
 
 @compiled
 def normal(rng):
-    """A standard normal number (Box and Muller, one of the pair)."""
+    """A standard normal variate (one of the Box-Muller pair)."""
     radius = math.sqrt(-2.0 * math.log(uniform_positive(rng)))
     return radius * math.cos(2.0 * math.pi * uniform(rng))
 
 
 @compiled
 def gamma(rng, shape):
-    """A Gamma(shape, 1) number, for a shape of at least 1 (Marsaglia and Tsang, 2000)."""
+    """A Gamma(shape, 1) variate, for a shape of at least 1 (Marsaglia and Tsang, 2000)."""
     d = shape - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
     while True:
@@ -130,9 +130,9 @@ def gamma(rng, shape):
 
 @compiled
 def log_gamma(rng, shape):
-    """The logarithm of a Gamma(shape, 1) number, for any shape.
+    """The logarithm of a Gamma(shape, 1) variate, for any shape.
 
-    The logarithm, because for a small shape the number itself is below every float: log G(a) = log G(a+1) + log(U)/a.
+    The variate itself would underflow for a small shape. log G(a) = log G(a+1) + log(U)/a.
     """
     if shape >= 1.0:
         return math.log(gamma(rng, shape))
@@ -142,7 +142,7 @@ def log_gamma(rng, shape):
 
 @compiled
 def logit_beta(rng, a, b):
-    """logit of a Beta(a, b) number: exact also where the number rounds to 0 or 1."""
+    """The logit of a Beta(a, b) variate, accurate even if the variate rounds to 0 or 1."""
     if min(a, b) >= 1.0:
         return math.log(gamma(rng, a) / gamma(rng, b))
     return log_gamma(rng, a) - log_gamma(rng, b)
@@ -150,7 +150,7 @@ def logit_beta(rng, a, b):
 
 @compiled
 def beta(rng, a, b):
-    """A Beta(a, b) number in (0, 1)."""
+    """A Beta(a, b) variate in (0, 1)."""
     if a == 1.0 and b == 1.0:
         return uniform_positive(rng)
     return 1.0 / (1.0 + math.exp(-logit_beta(rng, a, b)))

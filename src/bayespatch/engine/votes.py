@@ -1,12 +1,12 @@
 """The votes of one case, and the effect of one more vote.
 
 Notation of the paper: for case i and feature j, ``agree_j`` and ``total_j`` are the votes of its neighbors for its own
-value and for any value; ``A = c1 + lam agree_j``, ``T = c2_j + lam total_j``, and A/T is the value's likelihood. One
-more neighbor b that votes with weight k multiplies it by
+value and for any value; ``A = c1 + lam agree_j``, ``T = c2_j + lam total_j``, and A/T is the value's likelihood. Adding
+a neighbor b that votes with weight k multiplies it by
 
     R_j(k) = T/(T + lam k) * (1 + [x_bj agrees with x_ij] lam k / A),
 
-and the likelihood of the label by ``H(k)``, likewise. w is stored as bits, in words of 64 features.
+and, likewise, the likelihood of the label by ``H(k)``. w is stored as bits, in words of 64 features.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import numpy as np
 
 from bayespatch.engine.compiling import compiled, inlined
 
-CASE_MISSING = -1e300  # in place of NaN: a case's value that has likelihood 1, whoever votes
+CASE_MISSING = -1e300  # instead of NaN: a missing value of a case, whose likelihood is always 1
 
 
-PARENT_MISSING = 1e300  # in place of NaN: a parent's value that cannot vote
+PARENT_MISSING = 1e300  # instead of NaN: a missing value of a parent, which does not vote
 
 
 ONE = np.uint64(1)
@@ -41,14 +41,14 @@ DIFFERS, AGREES = 0, 1  # rows of `by_weight` (2, F, P+1)
 ON, OFF, VOTE_ON, VOTE_OFF = 0, 1, 2, 3  # rows of `importance` (4, S, F)
 
 
-N_CANDIDATES = 4  # values of kappa among which Model III chooses
+N_CANDIDATES = 4  # values of kappa that Model III chooses from
 
 
 LOGS = 16  # factors close to 1 that are multiplied before a logarithm is taken
 
 
 class Constants(NamedTuple):
-    """The numbers of the model. F, the width of the arrays, is P padded with features that never vote."""
+    """The constants of the model. F, the width of the arrays, is P padded with features that never vote."""
 
     kind: int  # 1, 2, 3: the model
     n_features: int  # P
@@ -59,7 +59,7 @@ class Constants(NamedTuple):
     prior_odds: float  # alpha / (1 - alpha)
     tau: float
     sigma3: float
-    chunk: int  # how many factors may be multiplied before a double could overflow
+    chunk: int  # number of factors that can be multiplied without overflow of a double
 
 
 @inlined
@@ -92,7 +92,7 @@ def set_bit(bits, s, j, on):
 
 @inlined
 def ones(v):
-    """Number of set bits in a word, added up in pairs, nibbles and bytes. Compilers know that as one instruction."""
+    """Number of set bits in a word, summed by pairs, nibbles and bytes. Compilers turn this into one instruction."""
     v -= (v >> np.uint64(1)) & np.uint64(0x5555555555555555)
     v = (v & np.uint64(0x3333333333333333)) + ((v >> np.uint64(2)) & np.uint64(0x3333333333333333))
     v = (v + (v >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -125,11 +125,11 @@ def agrees(x, x_parents, feature, i, b, j):
 
 @inlined
 def refresh_features(c, x, feature, votes, by_weight, i):
-    """Recompute the quantities that depend on the votes, for all features at once (without branches, so that the loop
-    is vectorized).
+    """Recompute the quantities that depend on the votes, for all features at once (without branches, so that the
+    compiler can vectorize the loop).
 
     R_AGREE and R_DIFFER hold R_j(1) - 1 in Model I; the largest R_j(k) - 1, k >= 1, in Model II; lam/A and lam/T in
-    Model III, where BOUND is the largest R_j(kappa) - 1. All are 0 where the case's value is missing.
+    Model III, where BOUND is the largest R_j(kappa) - 1. All are 0 if the case's value is missing.
     """
     if c.kind == 2:
         for j in range(c.n_features):
@@ -141,8 +141,8 @@ def refresh_features(c, x, feature, votes, by_weight, i):
                 differ = total / (total + c.lam * k)
                 by_weight[DIFFERS, j, k] = 1.0 if missing else differ
                 by_weight[AGREES, j, k] = 1.0 if missing else differ * (1.0 + vote * k)
-            votes[R_AGREE, j] = by_weight[AGREES, j, c.n_features] - 1.0  # grows with k
-            votes[R_DIFFER, j] = by_weight[DIFFERS, j, 1] - 1.0  # falls with k
+            votes[R_AGREE, j] = by_weight[AGREES, j, c.n_features] - 1.0  # increases with k
+            votes[R_DIFFER, j] = by_weight[DIFFERS, j, 1] - 1.0  # decreases with k
         return
     for j in range(x.shape[1]):
         a = c.c1 + c.lam * votes[AGREE, j]
@@ -160,12 +160,12 @@ def label_ratio(c, mu, class_votes, y, m, k):
     """H(k): the factor by which a vote of weight k for class m changes the likelihood of label y."""
     if y < 0:
         return 1.0
-    mine = c.one + mu[MU0, y] + mu[MU, y] * class_votes[y]
-    every = c.label_c2
+    agreeing = c.one + mu[MU0, y] + mu[MU, y] * class_votes[y]
+    total = c.label_c2
     for other in range(mu.shape[1]):
-        every += mu[MU, other] * class_votes[other]
+        total += mu[MU, other] * class_votes[other]
     vote = mu[MU, m] * k
-    return (mine + (vote if m == y else 0.0)) * every / (mine * (every + vote))
+    return (agreeing + (vote if m == y else 0.0)) * total / (agreeing * (total + vote))
 
 
 @inlined
@@ -203,7 +203,7 @@ def label_slope(c, mu, class_votes, y, m):
 
 @compiled
 def refresh_labels(c, mu, class_votes, label_factor, y):
-    """Recompute H(1) for every class, and in Model II H(k) for every k. Model III computes H when needed."""
+    """Recompute H(1) for every class, and H(k) for every k in Model II. Model III computes H when needed."""
     for m in range(mu.shape[1]):
         if c.kind == 1:
             label_factor[m, 1] = label_ratio(c, mu, class_votes, y, m, 1.0)
@@ -214,7 +214,7 @@ def refresh_labels(c, mu, class_votes, label_factor, y):
 
 @inlined
 def cast_votes(c, x, x_parents, feature, votes, bits, i, b, s, k):
-    """Add the votes of entry s, parent b, with weight k; a negative k removes them. Without branches."""
+    """Add the votes of entry s, parent b, with weight k, without branches; a negative k removes them."""
     for word in range(bits.shape[1]):
         w = bits[s, word]
         first = word << 6
@@ -227,8 +227,8 @@ def cast_votes(c, x, x_parents, feature, votes, bits, i, b, s, k):
 
 @inlined
 def slope_of_features(x, x_parents, feature, slopes, bits, i, b, s):
-    """Change in the log likelihood of the features of case i due to a vote of entry s, parent b; `slopes` (AGREE, F) of
-    a vote that agrees and (TOTAL, F) of any. The next feature that is on.
+    """Change in the log likelihood of the features of case i due to a vote of entry s, parent b. `slopes`: (AGREE, F)
+    for a vote that agrees and (TOTAL, F) for any vote.
     """
     log = 0.0
     for word in range(bits.shape[1]):

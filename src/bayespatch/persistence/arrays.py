@@ -17,27 +17,27 @@ from bayespatch.validation import LARGEST_OUTCOME, MOST_WEIGHT
 
 Arrays = dict[str, AnyArray]
 
-LARGEST_WEIGHT = 50.0  # log weight of a comparison: no importance gives a larger one
-_ROUNDING = 1e-5  # by how much a mean of shares in float32 may leave 0..1
+LARGEST_WEIGHT = 50.0  # log weight of a comparison; no importance gives a larger one
+_ROUNDING = 1e-5  # tolerance beyond 0..1 for means of shares in float32
 
 
 class ArraySpec(NamedTuple):
-    """Requirements of an array: type, shape in letters, range of finite values, and whether NaN is allowed."""
+    """Requirements for an array: type, shape in letters, range of finite values, and whether NaN is allowed."""
 
     dtype: str
     shape: str
     low: float = 0.0
     high: float = 1.0
     nan: bool = False
-    rounding: float = 0.0  # by how much a mean may leave the range
+    rounding: float = 0.0  # tolerance beyond the range
 
 
-# n: rows of the training table, N: cases, S: parents, P: features, M: classes, C: chains, D: draws, R: cases left
-# out once, T: steps of the importances' own chains (0: they have none), Q: P + 2, s: bytes of the salt; A and B: cases
-# and parents whose neighbors were sampled (0 where votes are in closed form), K: comparisons (0 where they are not), V:
-# rows of "shown"
+# n: rows of the training table, N: cases, S: parents, P: features, M: classes, C: chains, D: draws, R: cases with
+# leave-one-out votes, T: steps of the importances' separate chains (0 without such chains), Q: P + 2, s: bytes of the
+# salt; A and B: cases and parents with sampled neighbors (0 for closed-form votes), K: comparisons (0 for sampled
+# votes), V: rows of "shown"
 SIZES = ("n", "N", "S", "P", "M", "C", "D", "R", "T", "A", "B", "K", "V")
-# Of every array, by the name of its attribute; `contents` says which of them need the past cases beside them.
+# The specification of every array, by attribute name; `contents` states which are stored with the past cases.
 ARRAYS = {
     "posterior.q": ArraySpec("float64", "CDP"),
     "posterior.steps": ArraySpec("float64", "CTQ", -math.inf, math.inf),
@@ -84,24 +84,24 @@ OPTIONAL = frozenset(
         "shown",
     }
 )
-_MOST_HEADER = 2**16  # bytes in which safetensors list the arrays
+_MOST_HEADER = 2**16  # limit in bytes on the list of arrays in safetensors
 
 
 def specs_of(place: Stored, estimator: str) -> dict[str, ArraySpec]:
-    """The specifications of the arrays stored there, for an estimator of this name."""
+    """The specifications of the arrays in this part of the file, for an estimator of this name."""
     kinds = {name: kind for name, kind in ARRAYS.items() if STORED[name] is place}
     foreign = set().union(*(names for name, names in OF_ESTIMATOR.items() if name != estimator))
     return {name: kind for name, kind in kinds.items() if name not in foreign}
 
 
 def in_their_types(arrays: Mapping[str, AnyArray | None], kinds: Mapping[str, ArraySpec]) -> Arrays:
-    """The existing arrays, converted to the types in which they are stored."""
-    there = {name: array for name, array in arrays.items() if array is not None}
-    return {name: np.ascontiguousarray(array, dtype=kinds[name].dtype) for name, array in there.items()}
+    """The arrays that are not None, converted to the types in which they are stored."""
+    existing = {name: array for name, array in arrays.items() if array is not None}
+    return {name: np.ascontiguousarray(array, dtype=kinds[name].dtype) for name, array in existing.items()}
 
 
 def packed(arrays: Arrays) -> bytes:
-    """Arrays as safetensors; the same arrays give the same bytes."""
+    """Arrays as safetensors; equal arrays give equal bytes."""
     return safetensors.numpy.save(arrays)
 
 
@@ -116,19 +116,19 @@ def unpacked(part: Part) -> Arrays:
 
 
 def as_bytes(texts: Sequence[str]) -> Arrays:
-    """Texts as two arrays: their concatenated characters (UTF-8), and the end of each."""
+    """Strings as two arrays: their concatenation in UTF-8, and the end of each string."""
     encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
     ends = np.cumsum([len(text) for text in encoded], dtype=np.int64)
     return {"ids": np.frombuffer(b"".join(encoded), dtype=np.uint8), "ids_ends": ends}
 
 
 def as_texts(letters: AnyArray, ends: AnyArray, n: int) -> tuple[str, ...]:
-    """The inverse of `as_bytes`, for n texts; anything else raises a ValueError."""
+    """The inverse of `as_bytes`, for n strings; anything else raises a ValueError."""
     if letters.dtype != np.uint8 or ends.dtype != np.int64 or letters.ndim != 1 or ends.shape != (n,):
-        raise ValueError("the names of the past cases are not texts, one for each")
+        raise ValueError("the names of the past cases are not one string per case")
     starts = np.concatenate([[0], ends[:-1]])
     if np.any(starts > ends) or int(ends[-1]) != len(letters):
-        raise ValueError("the names of the past cases do not follow one another")
+        raise ValueError("the names of the past cases overlap or have gaps")
     whole = letters.tobytes()
     return tuple(
         whole[a:b].decode("utf-8", "surrogatepass") for a, b in zip(starts.tolist(), ends.tolist(), strict=True)
@@ -137,17 +137,17 @@ def as_texts(letters: AnyArray, ends: AnyArray, n: int) -> tuple[str, ...]:
 
 def check_arrays(arrays: Arrays, kinds: Mapping[str, ArraySpec], sizes: Mapping[str, int]) -> None:
     """Raise a ValueError unless exactly the expected arrays are present, with the right type, shape and range."""
-    strange = (set(arrays) ^ set(kinds)) - (OPTIONAL & set(kinds))
-    if strange:
-        raise ValueError(f"the arrays {', '.join(sorted(strange))} are missing or unknown")
+    unmatched = (set(arrays) ^ set(kinds)) - (OPTIONAL & set(kinds))
+    if unmatched:
+        raise ValueError(f"the arrays {', '.join(sorted(unmatched))} are missing or unknown")
     for name, array in arrays.items():
         kind = kinds[name]
         lengths = {**sizes, "s": SALT_BYTES, "Q": sizes["P"] + 2, "e": 1}
         shape = tuple(lengths[letter] for letter in kind.shape)
         if array.dtype != kind.dtype or array.shape != shape:
-            raise ValueError(f"{name} is {array.dtype} of shape {array.shape}, and should be {kind.dtype} of {shape}")
+            raise ValueError(f"{name} is {array.dtype} of shape {array.shape} instead of {kind.dtype} of {shape}")
         values = array[~np.isnan(array)] if kind.nan else array
-        low, high = float(values.min(initial=0)), float(values.max(initial=0))  # NaN if there is only one
+        low, high = float(values.min(initial=0)), float(values.max(initial=0))  # NaN if any value is NaN
         if not (math.isfinite(low) and math.isfinite(high)):
             raise ValueError(f"{name} has values that are not finite")
         if not (kind.low - kind.rounding <= low and high <= kind.high + kind.rounding):

@@ -1,8 +1,8 @@
-"""Atomic replacement of one or several files, and the error that names a file.
+"""Atomic replacement of one or more files, and an error that names the file.
 
-A file being written is next to its final location, under a name that begins with a dot; it is locked and readable by
-its owner only. When all files of one call are complete and on disk, they are moved into place. Files left behind by a
-killed process are removed by the next one that replaces the same file.
+While a file is being written, it is next to its final location, under a name that begins with a dot; it is locked and
+readable only by its owner. When all files of a call are complete and on disk, they are moved into place. If a process
+was killed, the next process that replaces the same file removes the temporary files.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from typing import BinaryIO
 
-PRIVATE = 0o600  # files hold patients
+PRIVATE = 0o600  # files contain patient data
 PUBLIC = 0o666
 ANOTHER_COPY = "use another copy of the file, or save the model again"
-_TEMPORARY_END = re.compile(r"\.[0-9a-f]{16}\.tmp")  # of the name of a file that is not complete
+_TEMPORARY_END = re.compile(r"\.[0-9a-f]{16}\.tmp")  # end of the name of an incomplete file
 
 
 class StorageError(ValueError):
-    """A file cannot be saved or loaded; the message names the file, what is `wrong` with it and the remedy."""
+    """A file cannot be saved or loaded; the message names the file, the problem (`wrong`) and the remedy."""
 
     wrong = ""
 
@@ -38,7 +38,7 @@ def refuse(path: object, wrong: str, remedy: str = ANOTHER_COPY) -> StorageError
 
 
 def check_path(path: str | os.PathLike[str]) -> str:
-    """A valid path."""
+    """Check a path and convert it to a string."""
     try:
         name = os.fspath(path)
         if isinstance(name, str) and name and b"\0" not in os.fsencode(name):
@@ -59,13 +59,13 @@ def replacing(path: str | os.PathLike[str], mode: int = PRIVATE) -> Iterator[Bin
 def replacing_all(paths: Sequence[str | os.PathLike[str]], mode: int = PRIVATE) -> Iterator[list[BinaryIO]]:
     """Temporary files that replace `paths`, all or none, once all are complete and on disk.
 
-    New and unfinished files are readable by their owner only, unless another `mode` is given (less the user's umask); a
-    replaced file keeps its mode. The last path is moved first: the new state is valid from this moment on. If a process
-    is killed between two moves, the other files keep their temporary names (`unfinished`).
+    New and unfinished files are readable only by their owner, unless `mode` allows more (subject to the user's umask);
+    a replaced file keeps its mode. The last path is moved first, and the new state is valid from that moment on. If a
+    process is killed between two moves, the other files keep their temporary names (`unfinished`).
     """
-    places = [os.path.realpath(check_path(path)) for path in paths]  # a link stays a link
+    places = [os.path.realpath(check_path(path)) for path in paths]  # symbolic links are preserved
     if len(set(places)) < len(places):
-        raise refuse(paths[0], "two files would get this name", "choose two names")
+        raise refuse(paths[0], "two files would have this name", "choose different names")
     for path in paths:
         check_writable(path)
     temporaries = [_temporary(place) for place in places]
@@ -78,7 +78,7 @@ def replacing_all(paths: Sequence[str | os.PathLike[str]], mode: int = PRIVATE) 
             if os.path.exists(place):
                 os.chmod(temporary, stat.S_IMODE(os.stat(place).st_mode))
             os.fsync(file.fileno())
-        if os.name == "nt":  # if an open file cannot be moved
+        if os.name == "nt":  # Windows cannot move an open file
             for file in files:
                 file.close()
         _move_all(temporaries, places)
@@ -90,20 +90,20 @@ def replacing_all(paths: Sequence[str | os.PathLike[str]], mode: int = PRIVATE) 
 
 @contextmanager
 def _created(temporary: str, mode: int = PRIVATE) -> Iterator[BinaryIO]:
-    """A new locked file: other processes can tell that it is in use."""
+    """Create a locked file, so that other processes can tell that it is in use."""
     while True:
         descriptor = os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), mode)
         with open(descriptor, "wb") as file:
-            with suppress(OSError):  # a file system without locks
-                lock(descriptor, wait=True)  # for somebody who takes it for one that was left
+            with suppress(OSError):  # the file system may lack locks
+                lock(descriptor, wait=True)  # for a process that has locked it as an abandoned file
             if not os.path.exists(temporary):
-                continue  # and has removed it
+                continue  # that process has removed it
             yield file
             return
 
 
 def _move_all(temporaries: Sequence[str], places: Sequence[str]) -> None:
-    """Rename all files, the last one first; if one fails, restore the others."""
+    """Rename all files, the last one first; if a rename fails, restore the others."""
     steps = list(zip(temporaries, places, strict=True))[::-1]
     before: list[tuple[str, str | None]] = []
     try:
@@ -124,13 +124,13 @@ def _move_all(temporaries: Sequence[str], places: Sequence[str]) -> None:
 
 
 def _kept_aside(place: str) -> str | None:
-    """A second name for the existing file; None if there is none."""
+    """A second name for an existing file; None if there is no such file."""
     if not os.path.exists(place):
         return None
     aside = _temporary(place)
     try:
         os.link(place, aside)
-    except OSError:  # a file system without links
+    except OSError:  # the file system lacks links
         with open(place, "rb") as old, _created(aside) as copy:
             shutil.copyfileobj(old, copy)
     return aside
@@ -143,24 +143,24 @@ def _temporary(place: str) -> str:
 
 
 def _short(name: str) -> str:
-    """The name, or a shorter one if it would be too long for the system."""
+    """The name, shortened if it would be too long for the system."""
     return name if len(os.fsencode(name)) <= 200 else hashlib.sha256(os.fsencode(name)).hexdigest()
 
 
 def unfinished(place: str | os.PathLike[str]) -> list[str]:
-    """Temporary files next to `place`, left by a killed process or in use by another one."""
+    """Temporary files next to `place`, left by a killed process or in use by a running one."""
     folder, name = os.path.split(os.path.realpath(place))
     start = f".{_short(name)}"
     try:
         names = os.listdir(folder)
     except OSError:
         return []
-    left = [n for n in names if n.startswith(start) and _TEMPORARY_END.fullmatch(n[len(start) :])]
-    return sorted(os.path.join(folder, n) for n in left)
+    matching = [n for n in names if n.startswith(start) and _TEMPORARY_END.fullmatch(n[len(start) :])]
+    return sorted(os.path.join(folder, n) for n in matching)
 
 
 def _drop_unfinished_of(place: str) -> None:
-    """Delete temporary files of killed processes beside `place`; locked ones are in use."""
+    """Delete temporary files of killed processes next to `place`, but not locked files, which are in use."""
     for path in unfinished(place):
         with suppress(OSError), open(path, "rb") as file:
             lock(file.fileno())
@@ -173,8 +173,8 @@ def _remove(paths: Iterable[str]) -> None:
             os.unlink(path)
 
 
-# Not filelock, which would lock a file of its own beside this one and leave it there: what is locked is the unfinished
-# file itself, so that whoever finds one knows whether somebody is still writing it.
+# filelock would create a separate lock file and leave it behind. This lock is on the unfinished file itself, so that
+# other processes can tell whether it is still being written.
 if sys.platform == "win32":
     import msvcrt
 
@@ -190,7 +190,7 @@ else:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise an error before the work starts if the path is not writable."""
+    """Raise an error if the path is not writable; call this before long computations."""
     real = os.path.realpath(check_path(path))
     if os.path.isdir(real):
         raise refuse(path, "is a folder", "pass the name of a file in it")
@@ -199,7 +199,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     if not os.path.isdir(os.path.dirname(real)):
         raise refuse(path, f"there is no folder {os.path.dirname(real)}", "create it first, or correct the path")
     if os.path.exists(real) and not os.access(real, os.W_OK):
-        raise refuse(path, "the file exists and is read-only", "choose another name, or allow writing")
+        raise refuse(path, "the file exists and is read-only", "choose another name, or make it writable")
 
 
 def drop_unfinished(folder: str | os.PathLike[str]) -> None:
@@ -210,8 +210,8 @@ def drop_unfinished(folder: str | os.PathLike[str]) -> None:
 
 
 def _flush_folder(folder: str) -> None:
-    """Sync the folder, if the system can, so that the new name survives a loss of power."""
-    with suppress(OSError):  # Windows has no such thing
+    """Sync the folder, if the system supports it, so that the new name survives a power failure."""
+    with suppress(OSError):  # not supported on Windows
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)
@@ -221,10 +221,10 @@ def _flush_folder(folder: str) -> None:
 
 @contextmanager
 def replacing_folder(path: str | os.PathLike[str]) -> Iterator[str]:
-    """A temporary folder, open to its owner only, that is renamed to `path` once it is complete.
+    """A temporary folder, accessible only by its owner, that is renamed to `path` once it is complete.
 
-    A folder of that name is replaced. A killed process leaves its folder next to `path`, under a name that begins with
-    a dot and ends with ``.tmp``.
+    An existing folder of that name is replaced. A killed process leaves its temporary folder next to `path`, under a
+    name that begins with a dot and ends with ``.tmp``.
     """
     place = os.path.realpath(check_path(path))
     new, old = _temporary(place), _temporary(place)
@@ -250,7 +250,7 @@ def replacing_folder(path: str | os.PathLike[str]) -> Iterator[str]:
 
 @contextmanager
 def _naming(*paths: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn the system's errors into one that names the paths."""
+    """Convert errors of the system to an error that names the paths."""
     try:
         yield
     except OSError as error:

@@ -1,14 +1,14 @@
-"""The folder of a checkpoint, with files of arrays written by one process.
+"""The folder of a checkpoint, with files of arrays written by a single process.
 
 ::
 
     state.bpatch                      identity and progress of the run, the chains and the sums over their draws
-    draws-00000000-00000040.bpatch    draws 0 to 39 of every chain, and so on: written once and never changed
-    lock                              held by the process that writes here
+    draws-00000000-00000040.bpatch    draws 0 to 39 of every chain (and so on), written once and never changed
+    lock                              locked by the process that writes to the folder
 
-Each file (in the layout of `file_format`) is complete before it gets its name. Arrays are written directly from memory,
-without a second copy. Nothing is executed. A checkpoint contains the state of a run, including the neighbors of each
-case and their votes. It is readable by its owner only; protect it like the table.
+Each file (in the layout of `file_format`) is complete before it gets its final name. Arrays are written directly from
+memory, without another copy. Reading executes nothing. A checkpoint contains the state of a run, including the
+neighbors of each case and their votes. Only its owner can read it; protect it like the table.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def write_arrays(path: Path, manifest: JSONObject, arrays: Arrays) -> None:
 
 
 def read_arrays(path: Path, holds: str, keys: tuple[str, ...]) -> tuple[JSONObject, Arrays]:
-    """Read the manifest and arrays of a file, without validation."""
+    """Read the manifest and arrays of a file, without validating the values."""
     manifest, parts = read(path)
     if tuple(manifest) != keys or manifest["holds"] != holds or set(parts) != set(manifest["arrays"]):
         raise ValueError(f"it does not hold {holds}")
@@ -64,7 +64,7 @@ def read_arrays(path: Path, holds: str, keys: tuple[str, ...]) -> tuple[JSONObje
 
 
 def checksum(*arrays: AnyArray) -> str:
-    """One checksum of all arrays' values, types and shapes, from which individual values cannot be guessed."""
+    """A single checksum of the values, types and shapes of all arrays, which does not reveal individual values."""
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(f"{array.dtype.str} {array.shape} ".encode())
@@ -79,7 +79,7 @@ def _bytes_of(array: AnyArray) -> memoryview:
 
 @contextmanager
 def reported(folder: Path, name: str) -> Iterator[None]:
-    """Convert errors about the content to one that names the file and the remedy."""
+    """Convert errors about the content to an error that names the file and the remedy."""
     try:
         yield
     except StorageError as error:
@@ -99,10 +99,12 @@ def check_folder(path: str | os.PathLike[str]) -> Path:
             raise refuse(path, "is a file", "a checkpoint is a folder: pass the name of an existing or new one")
         if not folder.parent.is_dir():
             raise refuse(path, f"there is no folder {folder.parent}", "create it first, or correct the path")
-        strange = [entry.name for entry in folder.iterdir() if not _is_ours(entry.name)] if folder.exists() else []
-    if strange:
+        other_files = [entry.name for entry in folder.iterdir() if not _is_ours(entry.name)] if folder.exists() else []
+    if other_files:
         raise refuse(
-            path, f"contains something other than a checkpoint, such as {strange[0]!r}", "pass another, new name"
+            path,
+            f"contains something other than a checkpoint, such as {other_files[0]!r}",
+            "pass the name of a new folder",
         )
     return folder
 
@@ -117,7 +119,7 @@ def open_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
 
 
 def drop_unnamed_draws(folder: Path, named: set[str]) -> None:
-    """Delete draws without a stored state."""
+    """Delete files of draws that the state does not name."""
     for path in folder.iterdir():
         if _DRAWS.fullmatch(path.name) and path.name not in named:
             path.unlink()
@@ -133,7 +135,7 @@ def _made(path: str | os.PathLike[str]) -> Path:
 
 @contextmanager
 def _usable(path: str | os.PathLike[str]) -> Iterator[None]:
-    """The system's error about a folder."""
+    """Convert errors of the system about a folder to a StorageError."""
     try:
         yield
     except OSError as error:
@@ -149,7 +151,7 @@ def _is_ours(name: str) -> bool:
 def _locked(folder: Path) -> Iterator[None]:
     """Lock the folder. The system releases the lock when the process ends.
 
-    With the lock of `atomic` and not with filelock, on which the core does not depend.
+    This uses the lock of `atomic` because the core does not depend on filelock.
     """
     with ExitStack() as stack:
         try:
@@ -158,5 +160,7 @@ def _locked(folder: Path) -> Iterator[None]:
             lock(file.fileno())
         except OSError as error:
             wrong = "another process is writing there, or you have no permission to write"
-            raise refuse(folder, f"{wrong} ({error.strerror or error})", "wait for it, or pass another path") from error
+            raise refuse(
+                folder, f"{wrong} ({error.strerror or error})", "wait until it finishes, or pass another path"
+            ) from error
         yield

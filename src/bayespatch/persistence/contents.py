@@ -19,12 +19,12 @@ from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.sampling.posterior import STORED_WITHOUT_CASES, Posterior
 from bayespatch.types import JSONObject
 
-# Parts of a model by their path in `STORED`, such as "posterior.q"; each has the type of its field.
+# Parts of a model by their path in `STORED`, such as "posterior.q"; each part has the type of its field.
 Parts: TypeAlias = JSONObject
 
 
 class Stored(Enum):
-    """The location of a part of a model."""
+    """Where a part of a model is stored."""
 
     ALWAYS = "in every model file"
     WITH_CASES = "with the past cases, in their part or in their file"
@@ -33,7 +33,7 @@ class Stored(Enum):
 def _places(owner: type[Fitted | Posterior], prefix: str = "") -> Iterator[tuple[str, Stored]]:
     for part in fields(owner):
         if part.name in ("posterior", "loo"):
-            continue  # their own fields follow
+            continue  # their fields follow
         totals = STORED_WITHOUT_CASES.items() <= part.metadata.items()
         yield prefix + part.name, Stored.ALWAYS if totals else Stored.WITH_CASES
 

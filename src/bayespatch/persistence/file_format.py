@@ -1,19 +1,19 @@
 r"""The file format: a readable manifest and binary parts, all with checksums.
 
-Layout, without gaps and with nothing after the last part::
+The layout has no gaps, and nothing follows the last part::
 
     12 bytes   b"\x89bayespatch\n"
-     4 bytes   the format's version, little-endian
+     4 bytes   version of the format, little-endian
      8 bytes   length of the manifest, little-endian
     32 bytes   SHA-256 of the manifest
-               the manifest: JSON in ASCII, one key per line; its last, "parts", lists each part's name, length in bytes
-               and SHA-256
+               the manifest: JSON in ASCII, one key per line; the last key, "parts", lists the name, length in bytes
+               and SHA-256 of each part
                the parts, in the order of that list
 
-Every byte is checked when a file is read: the first three fields are compared, the manifest and the parts have
-checksums, and the lengths must add up to the file size. The manifest must be written exactly as in this module, so each
-content has only one representation. The same content gives the same bytes. Nothing is executed. A checksum detects
-damage; it is not a signature: anyone who can write the file can also write its checksums.
+Reading checks every byte: the first three fields are compared, the manifest and the parts have checksums, and the
+lengths must add up to the file size. The manifest must be written exactly as in this module, so the same content always
+gives the same bytes. Nothing is executed. A checksum detects damage; it is not a signature, because anyone who can
+write the file can also write its checksums.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ from bayespatch.types import JSONObject
 from bayespatch.version import __version__
 
 MAGIC = b"\x89bayespatch\n"
-FORMAT = 3  # what is written
-OLDEST = 3  # the first format that is still read
-MOST_JSON = 2**24  # bytes of a manifest, and of any other JSON in a file
-MOST_VALUES = 1_000_000  # in it, and of these
-MOST_LISTS = 100_000  # lists and objects: an empty one takes twenty times its three letters
-_TIMES = 3  # the memory that reading takes, over the size of the file
+FORMAT = 3  # the format of new files
+OLDEST = 3  # the oldest format that can be read
+MOST_JSON = 2**24  # limit in bytes on a manifest and on any other JSON in a file
+MOST_VALUES = 1_000_000  # limit on the values in JSON, including
+MOST_LISTS = 100_000  # lists and objects; an empty one takes twenty times the memory of its three characters
+_TIMES = 3  # memory needed for reading, as a multiple of the file size
 HEADER = struct.Struct("<12sIQ32s")
 
 
-Part = bytes | memoryview  # of bytes
+Part = bytes | memoryview
 
 
 class File(NamedTuple):
-    """The content of a file: a JSON-ready manifest, and binary parts by name."""
+    """The content of a file: a JSON-ready manifest and binary parts by name."""
 
     manifest: JSONObject
     parts: Mapping[str, Part]
@@ -61,10 +61,10 @@ def digest(part: Part) -> str:
 
 
 def write(files: Sequence[tuple[str | os.PathLike[str], File]]) -> None:
-    """Write files, each to a temporary name beside its own, and move them into place when all are complete.
+    """Write files under temporary names, and move them into place when all are complete.
 
-    All of them or none: whatever happens before, Ctrl-C and a full disk included, leaves the files that were there as
-    they were and no temporary ones.
+    Either all files are written or none. If anything fails before, including Ctrl-C or a full disk, existing files
+    remain unchanged, and temporary files are removed.
     """
     heads = [_head(path, file) for path, file in files]
     with replacing_all([path for path, _ in files]) as targets:
@@ -99,7 +99,7 @@ def dump_json(value: object) -> bytes:
 
 
 def load_json(text: bytes) -> object:
-    """Parse JSON; a ValueError if it, or an integer in it, is too large."""
+    """Parse JSON; a ValueError if the text, or an integer in it, is too large."""
     n_lists = text.count(b"[") + text.count(b"{")
     if len(text) > MOST_JSON or n_lists > MOST_LISTS or text.count(b",") > MOST_VALUES:
         raise ValueError(f"JSON of {len(text)} bytes is too large")
@@ -117,7 +117,7 @@ def _integer(digits: str) -> int:
 
 
 def read(path: str | os.PathLike[str]) -> File:
-    """Read a file and check every byte of it."""
+    """Read a file and check every byte."""
     with _opened(path) as (file, size):
         manifest = _read_manifest(path, file, size)
         parts = {}
@@ -130,7 +130,7 @@ def read(path: str | os.PathLike[str]) -> File:
 
 
 def read_manifest(path: str | os.PathLike[str]) -> JSONObject:
-    """The manifest of a model file; its arrays are not read.
+    """Read the manifest of a model file, without its arrays.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def read_manifest(path: str | os.PathLike[str]) -> JSONObject:
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
-    """Open a regular file and get its size; pipes and devices could block."""
+    """Open a file and get its size; only regular files are allowed, because pipes and devices could block."""
     check_path(path)
     try:
         if os.path.isdir(path):
@@ -153,7 +153,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[tuple[BinaryIO, int]]:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
             if (available := shortage(_TIMES * size)) is not None:
-                wrong = f"is {shown_bytes(size)} large, and {available} of memory are available"
+                wrong = f"needs {shown_bytes(size)} of memory, but only {available} is available"
                 raise refuse(path, wrong, "load it on a larger machine, or use another copy of the file")
             yield file, size
     except MemoryError as error:
@@ -182,7 +182,10 @@ def _read_manifest(path: object, file: BinaryIO, size: int) -> JSONObject:
     if length > size - HEADER.size:
         raise refuse(path, "the file is truncated, or damaged at its beginning")
     if length > MOST_JSON:
-        raise refuse(path, f"the manifest is {shown_bytes(length)} large, more than {shown_bytes(MOST_JSON)}")
+        raise refuse(
+            path,
+            f"the size of the manifest is {shown_bytes(length)}, which is above the limit of {shown_bytes(MOST_JSON)}",
+        )
     text = file.read(length)
     if hashlib.sha256(text).digest() != checksum:
         raise refuse(path, "the manifest is damaged: its checksum differs")
@@ -195,7 +198,7 @@ def _read_manifest(path: object, file: BinaryIO, size: int) -> JSONObject:
             "fit the model again",
         )
     if type(manifest.get("format")) is not int or manifest["format"] != version:
-        raise refuse(path, f"the manifest does not say format {version}")
+        raise refuse(path, f"the manifest does not state format {version}")
     _check_parts(path, manifest.get("parts"), size - HEADER.size - length)
     return manifest
 

@@ -1,14 +1,15 @@
 """Conversion of parameters and classes to JSON and back, with their types.
 
-None, booleans, integers, texts and finite numbers are stored directly; everything else is a dict with a "type". Rules
-for objects without a JSON equivalent:
+None, booleans, integers, strings and finite numbers are stored directly; everything else becomes a dict with a "type".
+Objects without a JSON equivalent are stored as follows:
 
 - NumPy numbers become Python numbers; array-like objects (a pandas Index, a polars Series) become arrays;
-- a progress function is stored as False, and a random generator as None: a loaded model predicts as before, but a refit
-  gets a new seed;
-- a user's classifier as second opinion is stored as None; if it is linear, its coefficients are stored;
-- the folder of a checkpoint and the address of a scheduler are stored as None, because they belong to one fit on one
-  machine; - anything else is rejected.
+- a progress function is stored as False, and a random generator as None: a loaded model gives the same predictions, but
+  a refit gets a new seed;
+- a user's classifier as the second opinion is stored as None, and its coefficients are stored if it is linear;
+- the folder of a checkpoint and the address of a scheduler are stored as None, because they belong to a fit on a
+  particular machine;
+- anything else is rejected.
 """
 
 from __future__ import annotations
@@ -26,15 +27,15 @@ from bayespatch.model import PER, Hyperparameters
 from bayespatch.types import AnyArray, JSONObject, JSONValue
 
 _DTYPE = re.compile(r"\|O|\|b1|[|<>][iu][1248]|[<>]f[248]|[<>]U[1-9][0-9]{0,6}")
-_WIDEST = 256  # maximum length of a text type
-_MOST_BYTES = 2**20  # of an array of texts, which may be far wider than these
+_WIDEST = 256  # maximum width of a string type
+_MOST_BYTES = 2**20  # limit on arrays of strings, whose type may be far wider than the strings
 _SEQUENCES: dict[str, Callable[[Iterable[object]], Collection[object]]] = {
     "list": list,
     "tuple": tuple,
     "set": set,
     "frozenset": frozenset,
 }
-_KEYS = (type(None), bool, int, float, str)  # of a dict
+_KEYS = (type(None), bool, int, float, str)  # types of the keys of a dict
 _NOT_FINITE = ("nan", "inf", "-inf")
 _CONSTANTS = tuple(part.name for part in fields(Hyperparameters))
 
@@ -73,7 +74,7 @@ def to_json(value: object) -> JSONValue:
         return {"type": "Hyperparameters", "value": hyper_to_json(value)}
     if isinstance(value, Mapping):
         if not all(type(key.item() if isinstance(key, np.generic) else key) in _KEYS for key in value):
-            raise TypeError("a dict has keys that are neither numbers nor texts")
+            raise TypeError("a dict has keys that are neither numbers nor strings")
         return {"type": "dict", "value": [[to_json(key), to_json(part)] for key, part in value.items()]}
     if isinstance(value, set | frozenset):
         return {"type": type(value).__name__, "value": [to_json(part) for part in sorted(value, key=repr)]}
@@ -81,7 +82,7 @@ def to_json(value: object) -> JSONValue:
         return {"type": type(value).__name__, "value": [to_json(part) for part in value]}
     if hasattr(value, "__array__"):
         return {"type": "array", "value": array_to_json(np.asarray(value))}
-    raise TypeError(f"{type(value).__name__} is neither a number, a text, a list, a dict nor an array")
+    raise TypeError(f"{type(value).__name__} is not a number, string, list, dict or array")
 
 
 def from_json(data: object) -> object:
@@ -103,14 +104,14 @@ def from_json(data: object) -> object:
             return pairs
     if kind in _SEQUENCES and isinstance(value, list):
         return _SEQUENCES[kind](from_json(part) for part in value)
-    raise ValueError(f"a parameter is of the unknown type {kind!r}")
+    raise ValueError(f"a parameter has the unknown type {kind!r}")
 
 
 # The constants of the model
 
 
 def hyper_to_json(hyper: Hyperparameters) -> JSONObject:
-    """The constants by name; those with one number per class or feature are lists."""
+    """The constants by name; constants with one number per class or feature become lists."""
     return {name: np.asarray(getattr(hyper, name)).tolist() for name in _CONSTANTS}
 
 
@@ -130,17 +131,17 @@ def hyper_from_json(data: object) -> Hyperparameters:
 
 
 def array_to_json(array: AnyArray) -> JSONObject:
-    """An array of booleans, numbers or texts: its type, its shape and its values in order."""
+    """An array of booleans, numbers or strings: its type, its shape and its values in order."""
     if array.dtype.kind == "T":
         array = array.astype(object)
     if array.dtype.kind == "U":
         widest = max([_WIDEST, *map(len, array.ravel().tolist())])
         array = array.astype(f"U{min(array.dtype.itemsize // 4, widest)}")
     if not _DTYPE.fullmatch(array.dtype.str):
-        raise TypeError(f"an array of type {array.dtype} holds neither booleans, numbers nor texts")
+        raise TypeError(f"an array of type {array.dtype} does not hold booleans, numbers or strings")
     values = [to_json(value) for value in array.ravel().tolist()]
     if any(isinstance(value, dict) and value["type"] != "float" for value in values):
-        raise TypeError("an array holds lists or other things that are neither numbers nor texts")
+        raise TypeError("an array holds lists or other objects that are neither numbers nor strings")
     return {"dtype": array.dtype.str, "shape": list(array.shape), "values": values}
 
 
@@ -150,28 +151,28 @@ def array_from_json(data: object) -> AnyArray:
         raise ValueError("the format of an array is invalid")
     name, shape, values = data["dtype"], data["shape"], data["values"]
     if not isinstance(name, str) or not _DTYPE.fullmatch(name) or not isinstance(values, list):
-        raise ValueError(f"an array is of the unknown type {name!r}")
+        raise ValueError(f"an array has the unknown type {name!r}")
     if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
-        raise ValueError(f"an array has the impossible shape {shape}")
+        raise ValueError(f"an array has the invalid shape {shape}")
     if math.prod(shape) != len(values) or len(shape) > 4:
-        raise ValueError(f"an array has the shape {shape} and {len(values)} values")
+        raise ValueError(f"an array of shape {shape} has {len(values)} values")
     kept = [from_json(value) for value in values]
     dtype = np.dtype(name)
-    if dtype.kind == "U" and dtype.itemsize * len(kept) > _MOST_BYTES:  # before memory is taken
-        raise ValueError(f"an array of {len(kept)} values of the type {name!r} is far larger than its values")
+    if dtype.kind == "U" and dtype.itemsize * len(kept) > _MOST_BYTES:  # before memory is allocated
+        raise ValueError(f"an array of {len(kept)} values of the type {name!r} is far larger than its values need")
     array = np.empty(len(kept), dtype=dtype)
     array[:] = kept
     same_types = all(type(a) is type(b) for a, b in zip(array.tolist(), kept, strict=True))
     if not same_types or array_to_json(array)["values"] != values:
-        raise ValueError(f"an array of type {name!r} holds values of another")
+        raise ValueError(f"an array of type {name!r} holds values of another type")
     return array.reshape(shape)
 
 
 def classes_from_json(data: object) -> AnyArray:
-    """The classes of an estimator: at least one, in order, without repeats."""
+    """The classes of an estimator: at least one, sorted and distinct."""
     classes = array_from_json(data)
     if classes.ndim != 1 or not len(classes):
         raise ValueError("the classes are not a list")
     if not all(low < high for low, high in pairwise(classes.tolist())):
-        raise ValueError("the classes are not in order, each once")
+        raise ValueError("the classes are not sorted and distinct")
     return classes

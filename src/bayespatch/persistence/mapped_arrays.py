@@ -14,7 +14,7 @@ import safetensors.numpy
 from bayespatch.persistence.atomic import replacing
 from bayespatch.types import AnyArray
 
-_MOST_HEADER = 2**20  # bytes in which safetensors list the arrays
+_MOST_HEADER = 2**20  # limit in bytes on the list of arrays in safetensors
 _TYPES = {"U8": np.uint8, "U16": np.uint16, "U32": np.uint32, "I64": np.int64, "F64": np.float64}
 
 
@@ -33,7 +33,7 @@ def file_digest(path: str) -> str:
 
 
 def map_arrays(path: str) -> dict[str, AnyArray]:
-    """The arrays of a file written by `write_arrays`; any other file is a ValueError or LookupError."""
+    """The arrays of a file written by `write_arrays`; any other file raises a ValueError or LookupError."""
     size = os.path.getsize(path)
     with Path(path).open("rb") as file:
         length = int.from_bytes(file.read(8), "little")
@@ -42,7 +42,7 @@ def map_arrays(path: str) -> dict[str, AnyArray]:
         described = json.loads(file.read(length))
     data = np.empty(0, np.uint8)
     if size > 8 + length:
-        # Changes would stay in this process ("c"); read-only arrays would need separate kernels.
+        # Copy-on-write ("c"), because the kernels would have to be compiled separately for read-only arrays.
         data = np.asarray(np.memmap(path, np.uint8, mode="c", offset=0))[8 + length :]
     arrays = {}
     for name, entry in described.items():

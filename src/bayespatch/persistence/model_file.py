@@ -1,16 +1,17 @@
 """Saving and loading of fitted estimators.
 
-A model file (in the layout of `file_format`) has a manifest with the keys of `validation.MANIFEST`, a part
-"arrays" (the draws of the importances) and a part "cases": the training table (its codes ``x``, its own ``values``,
-the classes ``y``, of a regressor the ``outcomes``, the names of its rows where they have any) and everything else that
-belongs to individual rows or reveals their values, as defined in `contents`. Both are safetensors. The cases are
-sensitive data: they can be omitted, or stored in a separate file. The manifest always has the checksum of their part,
-so they cannot be exchanged. The part contains 32 random bytes, drawn at the fit, so its checksum alone reveals nothing.
+A model file (in the layout of `file_format`) has a manifest with the keys of `validation.MANIFEST`, a part "arrays"
+(the draws of the importances) and a part "cases". The part "cases" has the training table (the codes ``x``, the
+original ``values``, the classes ``y``, the ``outcomes`` of a regressor, and the names of the rows, if any) and
+everything else that belongs to individual rows or reveals their values, as defined in `contents`. Both parts are
+safetensors. The cases are sensitive data: they can be omitted, or stored in a separate file. The manifest always has
+the checksum of the part, so the cases cannot be exchanged. The part contains 32 random bytes, drawn during the fit, so
+its checksum alone reveals nothing.
 
-If there are too many past cases for one process (`Fitted.elsewhere`), the part "cases" has the training sample and the
-digests of the files with all past cases, which are in a folder next to the model file.
+If there are too many past cases for a single process (`Fitted.elsewhere`), the part "cases" has the training sample and
+the digests of the files with all past cases, which are in a folder next to the model file.
 
-Before writing, `save` applies the same `validation` as `load`, so every saved model can be loaded.
+Before writing, `save` applies the same `validation` as `load`, so that every saved model can be loaded.
 """
 
 from __future__ import annotations
@@ -53,14 +54,14 @@ _KINDS: dict[str, type[Fitted]] = {
     "PatchworkSurvival": FittedTimes,
 }
 _CASES_KEYS = ("format", "package", "holds", "parts")
-_WRONG = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # said by any check
+_WRONG = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # from any check
 
 
 class LeftOut:
     """Placeholder for the past cases in a model loaded without them; every use raises an error."""
 
     def __init__(self, path: str, manifest: JSONObject) -> None:
-        self.path, self.manifest = path, manifest  # of the file from which the model was loaded
+        self.path, self.manifest = path, manifest  # path and manifest of the loaded model file
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise refuse(
@@ -72,7 +73,7 @@ class LeftOut:
     __array__ = __getitem__ = __len__ = __iter__ = _refuse
 
     def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__") or "path" not in vars(self):  # copying looks for such names
+        if name.startswith("__") or "path" not in vars(self):  # copying looks up these names
             raise AttributeError(name)
         self._refuse()
 
@@ -86,18 +87,18 @@ class Storable:
     def save(
         self, path: Path, *, with_cases: bool = True, cases_path: Path | None = None, overwrite: bool = False
     ) -> None:
-        """Write the fitted model to one file, which `bayespatch.load` reads; nothing in it is ever executed.
+        """Write the fitted model to a file for `bayespatch.load`; nothing in the file is ever executed.
 
         Parameters
         ----------
         path : path
             The file to write, usually with the suffix ``.bpatch``.
         with_cases : bool
-            Whether to store the past cases. Without them the model can be loaded, but cannot predict.
+            Whether to store the past cases. Without them, the model can be loaded but cannot predict.
         cases_path : path, optional
             A separate file for the past cases; load both with ``load(path, cases=cases_path)``.
         overwrite : bool
-            Whether to replace existing files, once the new ones are complete; otherwise they cause a `StorageError`.
+            Whether to replace existing files once the new ones are complete; if False, they cause a `StorageError`.
 
         Examples
         --------
@@ -160,7 +161,7 @@ def parts_folder(path: Path) -> str:
 
 
 def _written_parts(elsewhere: PartitionedIndex, folder: str, overwrite: bool) -> tuple[str, ...]:
-    """Write all past cases; files that are in the folder stay until the model file is complete. Returns the digests."""
+    """Write all past cases and return the digests; existing files remain until the model file is complete."""
     if os.path.lexists(folder) and not overwrite:
         raise refuse(folder, "already exists", "pass overwrite=True to replace it, or another name")
     try:
@@ -171,7 +172,7 @@ def _written_parts(elsewhere: PartitionedIndex, folder: str, overwrite: bool) ->
 
 
 def _arrays(fitted: Fitted, digests: tuple[str, ...] | None) -> tuple[Arrays, Arrays | None]:
-    """The arrays of the model, and those stored with its past cases if it has them."""
+    """The arrays of the model, and the arrays stored with its past cases, if any."""
     with_cases = fitted.has_cases
     values = {name: _part(fitted, name) for name in ARRAYS if with_cases or STORED[name] is Stored.ALWAYS}
     if with_cases:
@@ -206,7 +207,7 @@ def _arrays(fitted: Fitted, digests: tuple[str, ...] | None) -> tuple[Arrays, Ar
 
 
 def _part(fitted: Fitted, path: str) -> AnyArray | None:
-    """A part of the model by its path in `contents`; None if it has none."""
+    """A part of the model by its path in `contents`; None if the model lacks it."""
     part: object = fitted
     for name in path.split("."):
         part = getattr(part, name, None)
@@ -214,10 +215,10 @@ def _part(fitted: Fitted, path: str) -> AnyArray | None:
 
 
 def _manifest_again(estimator: Estimator, left_out: LeftOut) -> JSONObject:
-    """The manifest of a model that was loaded without its cases, with its current parameters."""
-    kept = {name: value for name, value in left_out.manifest.items() if name not in ("format", "parts")}
+    """The manifest of a model that was loaded without its past cases, with its current parameters."""
+    unchanged = {name: value for name, value in left_out.manifest.items() if name not in ("format", "parts")}
     changed = {"package": __version__, "parameters": parameters_to_json(estimator.get_params(deep=False))}
-    return {**kept, **changed}
+    return {**unchanged, **changed}
 
 
 def _manifest(estimator: Estimator, fitted: Fitted, cases: Part | None) -> JSONObject:
@@ -269,7 +270,7 @@ def _manifest(estimator: Estimator, fitted: Fitted, cases: Part | None) -> JSONO
 
 
 def _times(fitted: FittedTimes) -> JSONObject:
-    """The intervals of time and their calibration."""
+    """The time intervals and their calibration."""
     calibration = fitted.times_calibration
     return {
         "cuts": fitted.time_intervals.cuts.tolist(),
@@ -282,7 +283,7 @@ def _times(fitted: FittedTimes) -> JSONObject:
 
 
 def _summary(table: Diagnostics) -> JSONObject:
-    """Convergence of the chains; null if there is nothing to judge."""
+    """Convergence of the chains; null if there are no diagnostics."""
     rhat, ess = table.rhat[np.isfinite(table.rhat)], table.ess[np.isfinite(table.ess)]
     return {
         "converged": bool(table.converged),
@@ -292,7 +293,7 @@ def _summary(table: Diagnostics) -> JSONObject:
 
 
 def _trials(tuning: Tuning | None) -> JSONObject | None:
-    """The trials; the chosen constants are the model's. A score of -inf, which JSON lacks, is null."""
+    """The trials of the tuning; the model has the chosen constants. A score of -inf becomes null, as JSON lacks it."""
     if tuning is None:
         return None
     trials = [[None if part == -np.inf else part for part in trial] for trial in tuning.trials]
@@ -310,13 +311,13 @@ def load(path: Path, *, cases: Path | None = None) -> Estimator:
     path : path
         The model file.
     cases : path, optional
-        The file with the past cases, if the model file lacks them: the `cases_path` of `save`, or a complete file of
-        the same model.
+        The file with the past cases, if the model file lacks them: `cases_path` from `save`, or a complete file of the
+        same model.
 
     Returns
     -------
     PatchworkClassifier, PatchworkRegressor or PatchworkSurvival
-        Fitted; it predicts exactly as the saved one.
+        The fitted estimator, which gives exactly the same predictions as the saved one.
 
     Raises
     ------
@@ -356,17 +357,17 @@ def load(path: Path, *, cases: Path | None = None) -> Estimator:
 
 
 def _elsewhere(folder: str, parts_of: Parts) -> PartitionedIndex:
-    """All past cases of a model, mapped from the files beside it."""
+    """All past cases of a model, mapped from the files next to it."""
     files, schema = PartsInFiles(folder, parts_of["elsewhere"]), parts_of["schema"]
     files.check()
     try:
-        found = PartitionedIndex.of_parts(files, len(files.digests), schema.every_window)
-    except ValueError as error:  # parts that do not fit each other
-        raise refuse(folder, f"these past cases do not belong together: {error}") from error
+        index = PartitionedIndex.of_parts(files, len(files.digests), schema.every_window)
+    except ValueError as error:  # parts that do not match each other
+        raise refuse(folder, f"the files of these past cases do not match: {error}") from error
     sizes = len(schema.columns), len(parts_of["class_names"])
-    if (len(found.windows), found.n_classes) != sizes or found.n_cases <= int(parts_of["rows"].max()):
+    if (len(index.windows), index.n_classes) != sizes or index.n_cases <= int(parts_of["rows"].max()):
         raise refuse(folder, "these are the past cases of another model")
-    return found
+    return index
 
 
 def _fitted(path: Path, manifest: JSONObject, parts: Parts) -> Fitted:
@@ -386,12 +387,12 @@ def _fitted(path: Path, manifest: JSONObject, parts: Parts) -> Fitted:
 
 
 def read_manifest(path: Path) -> JSONObject:
-    """The manifest of a model file, validated; its arrays are not read.
+    """Read and validate the manifest of a model file, without its arrays.
 
     Returns
     -------
     dict
-        The keys of `validation.MANIFEST`; for a file with cases only, or a checkpoint, its content.
+        The keys of `validation.MANIFEST`; for a checkpoint or a file that contains only cases, its manifest.
     """
     manifest = read_any_manifest(path)
     if manifest.get("holds") == "model":
@@ -405,28 +406,28 @@ def read_manifest(path: Path) -> JSONObject:
 
 @contextmanager
 def _named(path: Path, manifest: Mapping[str, object]) -> Iterator[None]:
-    """Report errors in the content, and a lack of memory, with the file's name."""
+    """Report errors in the content, and a lack of memory, with the name of the file."""
     try:
         yield
     except MemoryError as error:
         raise refuse(path, "there is not enough memory to load it", "load it on a larger machine") from error
     except _WRONG as error:
-        wrong, other = f"the content is not that of a model: {error}", manifest.get("package")
+        wrong, other = f"this is not a valid model: {error}", manifest.get("package")
         if isinstance(other, str) and other != __version__:
             wrong += f" (it was written by bayespatch {other[:40]!r}, and this is {__version__!r})"
         raise refuse(path, wrong) from error
 
 
 def _cases_of(path: Path, manifest: Mapping[str, object], cases: Path) -> Part:
-    """The part with the cases of this model, from another file.
+    """The part with the past cases of this model, from another file.
 
-    A process that was killed between renaming the model and its cases leaves the cases in a temporary file beside it.
+    A process that was killed between renaming the model and its cases leaves the cases in a temporary file next to it.
     """
     candidates = [_cases_in(cases)]
     if digest(candidates[0]) != manifest.get("cases_sha256"):
-        for left in unfinished(cases):
+        for temporary in unfinished(cases):
             with suppress(StorageError):
-                candidates.append(_cases_in(left))
+                candidates.append(_cases_in(temporary))
     for part in candidates:
         if digest(part) == manifest.get("cases_sha256"):
             return part
@@ -434,7 +435,7 @@ def _cases_of(path: Path, manifest: Mapping[str, object], cases: Path) -> Part:
 
 
 def _cases_in(cases: Path) -> Part:
-    """The part with cases of any model."""
+    """The part with the past cases of any model."""
     file = read(cases)
     if "cases" not in file.parts or (file.manifest.get("holds") == "cases" and tuple(file.manifest) != _CASES_KEYS):
         raise refuse(cases, "contains no past cases", "pass the file that was cases_path when the model was saved")

@@ -1,4 +1,4 @@
-"""The classes that can be loaded from a model file, which register themselves."""
+"""A registry of the classes that can be loaded from a model file."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 from bayespatch.types import Parameters
 
-# What `load` returns: one of the classes in `LOADABLE`, which a later layer defines.
+# The type that `load` returns: one of the classes in `LOADABLE`, which a higher layer defines.
 Estimator: TypeAlias = Any
 
 LOADABLE: dict[str, type[Loadable]] = {}
 
 
 class Loadable(Protocol):
-    """An estimator: created from its parameters, then given its fitted attributes."""
+    """An estimator, which is created from its parameters before its fitted attributes are set."""
 
     def __init__(self, **parameters: object) -> None: ...
 
     def get_params(self, deep: bool = True) -> Parameters:
-        """Its parameters by name."""
+        """The parameters by name."""
 
 
 Class = TypeVar("Class", bound=type[Loadable])
 
 
 def loadable(cls: Class) -> Class:
-    """Register an estimator's class under its own name, as a decorator."""
+    """Class decorator that registers an estimator under the name of its class."""
     LOADABLE[cls.__name__] = cls
     return cls

@@ -1,4 +1,4 @@
-"""Conversion of a second opinion to arrays and JSON and back; its predictions must be finite for any row."""
+"""Conversion of a second opinion to arrays and JSON and back, ensuring that predictions are finite for any row."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from bayespatch.second_opinion.user import LinearOpinion
 from bayespatch.types import JSONMapping, JSONObject
 from bayespatch.validation import LARGEST_OUTCOME
 
-START = "opinion_."  # of the names of its arrays
+START = "opinion_."  # prefix of the names of its arrays
 _CLASSES: dict[str, type[AdditiveScore | AdditiveMean | CoxScore | LinearOpinion]] = {
     kind.__name__: kind for kind in (AdditiveScore, AdditiveMean, CoxScore, LinearOpinion)
 }
 _OF_ESTIMATOR = {"PatchworkRegressor": ("AdditiveMean",), "PatchworkSurvival": ("CoxScore",)}
-_FARTHEST = 1e9  # from 0, of coefficients and terms
-_LATEST = 1e25  # times
+_FARTHEST = 1e9  # largest absolute value of coefficients and terms
+_LATEST = 1e25  # largest time
 _NEAREST = 1e-9  # smallest divisor
 _TUPLES = ("knots", "curve_center", "curve_line", "curve_mix", "scores", "levels", "others", "shares")
 
 
 def opinion_to_arrays(opinion: Opinion | None) -> tuple[Arrays, JSONObject | None]:
-    """The arrays by name, and the rest as JSON; a ValueError if it cannot be stored."""
+    """The arrays by name and the rest as JSON; a ValueError if the second opinion cannot be stored."""
     if opinion is None:
         return {}, None
     arrays, numbers = opinion.to_arrays()
@@ -47,7 +47,7 @@ def opinion_from_arrays(
             raise ValueError("there are arrays of a second opinion, but no second opinion")
         return None
     if not isinstance(stored, dict) or tuple(stored) != ("kind", "numbers") or stored["kind"] not in _CLASSES:
-        raise ValueError("the second opinion is of an unknown kind")
+        raise ValueError("the second opinion has an unknown kind")
     if stored["kind"] not in _OF_ESTIMATOR.get(estimator, ("AdditiveScore", "LinearOpinion")):
         raise ValueError(f"a second opinion of the kind {stored['kind']} does not fit the outcome")
     is_class, regressor = estimator == "PatchworkClassifier", estimator == "PatchworkRegressor"
@@ -55,7 +55,7 @@ def opinion_from_arrays(
     by_name = {name.removeprefix(START): array for name, array in arrays.items()}
     for name, array in by_name.items():
         if array.dtype != np.float64:
-            raise ValueError(f"{name} of the second opinion is {array.dtype}, and should be float64")
+            raise ValueError(f"{name} of the second opinion is {array.dtype} instead of float64")
         are_numbers = (np.abs(array) <= largest) | (np.isnan(array) & (name == "evidence"))
         if not are_numbers.all():
             raise ValueError(f"{name} of the second opinion has values that are not numbers, or beyond {largest:g}")
@@ -96,7 +96,7 @@ def _check_design(design: Design, schema: Schema) -> None:
 
 
 def _fits(term: Term, column: Column) -> bool:
-    """Whether the terms could have been learned from the column, and are finite for any value."""
+    """Whether the terms could have been learned from the column and are finite for any value."""
     if not column.is_compared:
         return term == Term()
     numbers = (term.low, term.high, term.center, term.scale)
@@ -126,7 +126,7 @@ def _fits(term: Term, column: Column) -> bool:
 
 
 def _fits_curve(term: Term) -> bool:
-    """Whether the spline is valid, or absent."""
+    """Whether the spline is valid or absent."""
     n = len(term.curve_line)
     if not n:
         return not (term.curve_center or term.curve_mix or term.knots)

@@ -1,7 +1,7 @@
-"""Validation of a model file before it is loaded; inconsistent content is a ValueError.
+"""Validation of a model file before it is loaded; inconsistent content raises a ValueError.
 
-Written by hand, not with pydantic or msgspec: nearly all checks compare parts of the file with one another, or are
-those that `fit` applies to the same arguments.
+The checks do not use pydantic or msgspec, because nearly all of them compare parts of the file with each other or are
+the checks that `fit` applies to the same arguments.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def _check_share(name: str, value: object) -> None:
         raise ValueError(f"{name}={value!r} is not a number between 0 and 1")
 
 
-# Checks of a fitted estimator's parameters; the next fit checks those without a line here.
+# Checks of the parameters of a fitted estimator; parameters that are not listed are checked by the next fit.
 _PARAMETERS: dict[str, Callable[[str, object], object]] = {
     "model": lambda name, value: check_choice(name, value, KINDS),
     "likelihood": lambda name, value: check_choice(name, value, LIKELIHOODS),
@@ -91,13 +91,13 @@ _PARAMETERS: dict[str, Callable[[str, object], object]] = {
 MANIFEST = (
     "format",
     "package",  # the version of bayespatch that wrote the file
-    "holds",  # "model"; a file with nothing but cases says "cases"
+    "holds",  # "model", or "cases" for a file that contains only cases
     "estimator",
     "parameters",
     "classes",  # null if the outcome is a number
     "target",  # name of the outcome
     "named",  # whether the columns of the training table had names
-    "columns",  # name, kind, family and description of each; their values are with the cases
+    "columns",  # name, kind, family and description of each; the values are stored with the cases
     "model",
     "settings",
     "timing",
@@ -105,11 +105,11 @@ MANIFEST = (
     "diagnostics",
     "calibration",
     "pool",  # null if there is no second opinion
-    "tuning",  # null if the hyperparameters were given
-    "cases_sha256",  # of the part "cases", which contains random bytes so that its content cannot be guessed
+    "tuning",  # null if the user set the hyperparameters
+    "cases_sha256",  # of the part "cases", which contains random bytes so that the checksum does not reveal its content
     "parts",
 )
-# Keys of the JSON text "metadata" in the part "cases"
+# Keys of the JSON object "metadata" in the part "cases"
 CASES_METADATA = (
     "schema",
     "class_names",
@@ -125,11 +125,11 @@ ESTIMATORS = ("PatchworkClassifier", "PatchworkRegressor", "PatchworkSurvival")
 COLUMN = ("name", "kind", "family", "description")
 _CALIBRATION = ("slope", "base", "anchor", "slope_error", "inflation")
 _FARTHEST_TIME = 1e25
-_FARTHEST = 1e6  # from 0, of the numbers of a calibration
+_FARTHEST = 1e6  # largest absolute value in a calibration
 
 
 def check_manifest(manifest: JSONMapping) -> Parts:
-    """The fields of `Fitted` that the manifest describes; inconsistent content is a ValueError."""
+    """The fields of `Fitted` in the manifest; inconsistent content raises a ValueError."""
     if tuple(manifest) != MANIFEST or manifest["holds"] != "model":
         raise ValueError("its keys are not those of a model")
     check_choice("estimator", manifest["estimator"], ESTIMATORS)
@@ -140,7 +140,7 @@ def check_manifest(manifest: JSONMapping) -> Parts:
     if not isinstance(columns, list) or len(columns) != sizes["P"] or not all(map(_is_column, columns)):
         raise ValueError("the description of the columns is invalid")
     if type(manifest["target"]) is not str:
-        raise ValueError("the name of the outcome is not a text")
+        raise ValueError("the name of the outcome is not a string")
     if not isinstance(manifest["package"], str) or not _SHA256.fullmatch(manifest["cases_sha256"]):
         raise ValueError("package is not a version, or cases_sha256 not a checksum")
     described, run, cost = manifest["model"], manifest["settings"], manifest["timing"]
@@ -161,7 +161,7 @@ def check_manifest(manifest: JSONMapping) -> Parts:
     fitted["feature_names"] = tuple(column["name"] for column in columns) if named else None
     if manifest["estimator"] != "PatchworkClassifier":
         if manifest["classes"] is not None:
-            raise ValueError("the outcomes of a regressor are numbers, and not classes; so are times")
+            raise ValueError("only classifiers have classes")
     else:
         fitted["classes"] = classes_from_json(manifest["classes"])
         if len(fitted["classes"]) != sizes["M"]:
@@ -174,9 +174,9 @@ def _is_column(column: object) -> bool:
 
 
 def validated(manifest: JSONMapping, arrays: Arrays, past: Arrays | None) -> Parts:
-    """The fields of `Fitted` that manifest and arrays describe; any contradiction among them is a ValueError.
+    """The fields of `Fitted` in the manifest and the arrays; any contradiction raises a ValueError.
 
-    Without the past cases, those that are kept beside them are not among them. Fields of the posterior and of the
+    Without the past cases, the fields that are stored with them are missing. Fields of the posterior and of the
     leave-one-out votes have the names defined in `contents`.
     """
     fitted = check_manifest(manifest)
@@ -256,7 +256,7 @@ def _beside_cases(
 
 
 def _digests(stored: object, past: Arrays, sizes: Mapping[str, int]) -> tuple[str, ...] | None:
-    """Names of the files with all past cases, where the training table is a sample of them."""
+    """Names of the files with all past cases, if the training table is a sample of them."""
     if (stored is None) != ("rows" not in past):
         raise ValueError("past cases either vote in this file, or are a sample of those that vote in other files")
     if stored is None:
@@ -269,23 +269,23 @@ def _digests(stored: object, past: Arrays, sizes: Mapping[str, int]) -> tuple[st
 
 
 def _times(stored: object, past: Arrays) -> Parts:
-    """The intervals of time and their calibration."""
+    """The time intervals and their calibration."""
     keys = ("cuts", "level", "shape", "covariance", "base", "event_name")
     if not isinstance(stored, dict) or tuple(stored) != keys:
-        raise ValueError("the intervals of time have unexpected or missing keys")
+        raise ValueError("the time intervals have unexpected or missing keys")
     cuts, level, shape, covariance, base, name = stored.values()
     lists = [part if isinstance(part, list) else [None] for part in (cuts, covariance, base)]
     if not all(type(n) is float and abs(n) < _FARTHEST_TIME for n in [*chain(*lists), level, shape]):
-        raise ValueError("the intervals of time or their calibration contain values that are not finite numbers")
+        raise ValueError("the time intervals or their calibration contain values that are not finite numbers")
     if type(name) is not str or not all(low < high for low, high in pairwise(cuts)) or not past["event"].any():
-        raise ValueError("the intervals of time are not in order, or there is no event")
+        raise ValueError("the time intervals are not in order, or there is no event")
     intervals = TimeIntervals(np.array(cuts, dtype=np.float64))
     if min(cuts, default=0.0) < 0.0 or np.any(intervals.codes(past["time"], past["event"]) != past["y"]):
         raise ValueError("the times do not match the intervals")
     if level <= 0.0 or shape < 0.0 or len(base) != intervals.n or min(base) <= 0.0:
         raise ValueError("the hazards of the stored calibration are not above 0")
     if len(covariance) != 4 or covariance[1] != covariance[2] or covariance[1] ** 2 > covariance[0] * covariance[3]:
-        raise ValueError("the covariance of the stored calibration is not that of two numbers")
+        raise ValueError("the stored calibration has an invalid covariance matrix")
     if min(covariance[0], covariance[3]) < 0.0:
         raise ValueError("the covariance of the stored calibration has a negative variance")
     calibration = TimesCalibration(level, shape, np.array(covariance).reshape(2, 2), np.array(base))
@@ -293,7 +293,7 @@ def _times(stored: object, past: Arrays) -> Parts:
 
 
 def _follow_up(described: object, numbers: AnyArray | None, n: int) -> FollowUp | None:
-    """Follow-up of the past cases."""
+    """The follow-up of the past cases."""
     if (described is None) != (numbers is None):
         raise ValueError("the follow-up columns have values without a description, or the reverse")
     return None if numbers is None else FollowUp.from_stored(described, numbers, n)
@@ -311,11 +311,11 @@ def parameters_of(stored: object) -> Parameters:
 
 
 def _edges(edges: object, n_classes: int) -> NDArray[np.float64]:
-    """The edges between the classes of a number."""
+    """The edges between the classes of a numeric outcome."""
     if not isinstance(edges, list) or not all(type(edge) is float and math.isfinite(edge) for edge in edges):
         raise ValueError("the edges of the outcome's classes are not finite numbers")
     if len(edges) != n_classes - 1 or not all(low < high for low, high in pairwise(edges)):
-        raise ValueError("the edges of the outcome's classes are not in order, each once, one less than classes")
+        raise ValueError("the edges of the outcome's classes are not increasing, or not one fewer than the classes")
     return np.array(edges, dtype=np.float64)
 
 
@@ -332,7 +332,7 @@ def _kernel_density(stored: object) -> KernelDensity:
 
 def _sizes(sizes: object) -> dict[str, int]:
     if not isinstance(sizes, dict) or tuple(sizes) != SIZES:
-        raise ValueError("the manifest does not say how large the model is")
+        raise ValueError("the manifest does not state the size of the model")
     return {name: check_count(name, size, at_least=0 if name in "TABKV" else 1) for name, size in sizes.items()}
 
 
@@ -347,7 +347,7 @@ def _check_rows(past: Arrays, exclude_self: bool, sizes: Mapping[str, int]) -> N
     if not np.all(shown[1:] > shown[:-1]) or not np.all(np.isin(shown, past["parents"])):
         raise ValueError("past cases that may be shown are not among the parents, in their order")
     if exclude_self and not np.array_equal(past["parents"], past["cases"]):
-        raise ValueError("exclude_self says that parents and cases are the same rows, and they are not")
+        raise ValueError("exclude_self states that parents and cases are the same rows, but they differ")
     if past["posterior.n_neighbors"].max(initial=0) > sizes["S"]:
         raise ValueError("n_neighbors counts more neighbors than there are parents")
     if past["loo.rows"].max() >= sizes["n"]:
@@ -364,7 +364,7 @@ def _calibration(stored: object, n_classes: int) -> Calibration:
         or len(anchor) != n_classes
         or not all(type(n) is float and abs(n) <= _FARTHEST for n in numbers)
     ):
-        raise ValueError("the calibration must be three numbers and two for each class, none of them huge")
+        raise ValueError("the calibration must be three numbers and two per class, all within range")
     if not all(0.0 < share <= 1.0 for share in base + anchor):
         raise ValueError("the base rates of the calibration are not shares")
     if stored["slope_error"] < 0.0 or stored["inflation"] < 1.0:
@@ -395,9 +395,9 @@ def _decision(described: object, names: tuple[str, ...]) -> Decision | None:
 def _class_names(names: object, n_classes: int) -> tuple[str, ...]:
     """The names of the classes."""
     if not isinstance(names, list) or not all(type(name) is str for name in names):
-        raise ValueError("the names of the classes are not texts")
+        raise ValueError("the names of the classes are not strings")
     if len(names) != n_classes or len(set(names)) < len(names):
-        raise ValueError("the classes do not have names of their own")
+        raise ValueError("the classes do not have distinct names")
     return tuple(names)
 
 
@@ -407,7 +407,7 @@ def _tuning(stored: object, hyper: Hyperparameters) -> Tuning | None:
     if not isinstance(stored, dict) or tuple(stored) != ("coding", "trials") or not isinstance(stored["trials"], list):
         raise ValueError("the tuning has unexpected or missing keys")
     if not isinstance(stored["coding"], str):
-        raise ValueError("the coding of the tuning is not a word")
+        raise ValueError("the coding of the tuning is not a string")
     return Tuning(stored["coding"], hyper, tuple(map(_trial, stored["trials"])))
 
 
@@ -420,7 +420,7 @@ def _trial(stored: object) -> Trial:
             coding = None
         if type(coding) is str and type(evidence) is float:
             return Trial(coding, evidence)
-    raise ValueError("a trial of the tuning is not a word and a number")
+    raise ValueError("a trial of the tuning is not a coding and a number")
 
 
 def _checked_settings(settings: SamplingSettings, sizes: Mapping[str, int], transductive: bool) -> SamplingSettings:

@@ -1,7 +1,7 @@
-"""Predictions of new cases under a `Posterior`.
+"""Predictions of new cases from a `Posterior`.
 
 By default every past case votes, in closed form (`closed`). The paper's joint posterior, Models II and III, and
-``votes="sampled"`` sample the neighbors of a case, several at a time (`sampled`).
+``votes="sampled"`` sample the neighbors of a case, which can have several at once (`sampled`).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Predictions in closed form: every past case votes, given the importances.
+"""Closed-form predictions: every past case votes, given the importances.
 
-With exactly one neighbor per draw, past case b is that neighbor with probability proportional to ``prod_j f_bj``, so
-the votes of a draw are computed exactly, without sampling neighbors. The only remaining Monte Carlo error comes from
-the draws of the importances. See `bayespatch.retrieval` for the computation and docs/default.md for the model.
+With exactly one neighbor per draw, past case b is this neighbor with probability proportional to ``prod_j f_bj``, so
+the votes of a draw are computed exactly, without sampling neighbors. The only Monte Carlo error comes from the draws of
+the importances. See `bayespatch.retrieval` for the computation and docs/default.md for the model.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from bayespatch.retrieval import CaseIndex, LargestShares, LeftOut, PartitionedI
 from bayespatch.retrieval.sums import LEAST
 from bayespatch.sampling.posterior import Posterior
 
-# Draws of the importances that vote, evenly spread over the chains: all, but fewer where there are many past cases,
-# which take longer and leave less to be averaged over.
+# Number of draws of the importances for the votes, evenly spread over the chains: all draws, or fewer if there are many
+# past cases, because votes then take longer and vary less between draws.
 LEAST_DRAWS, DRAWN_PAIRS = 100, 2_000_000
-N_BATCHES = 12  # of draws, from whose spread the Monte Carlo error is taken
-BATCH_NUMBERS = 2**23  # numbers that are held of a batch of cases
+N_BATCHES = 12  # batches of draws, whose spread gives the Monte Carlo error
+BATCH_NUMBERS = 2**23  # largest number of values in memory for a batch of cases
 
 
 @dataclass(frozen=True, eq=False)
 class ClosedForm:
-    """All past cases, and the weight of each comparison with them in every draw.
+    """All past cases and the weight of each comparison with them in every draw.
 
     Attributes
     ----------
     index : CaseIndex
-        The past cases; where all of them are elsewhere, those whose own shares of the votes are to be known.
+        The past cases; if all of them are elsewhere, the past cases whose individual shares of the votes are needed.
     log_weights : array of shape (C, D, K)
         Log weight of every comparison.
     differ : array of shape (C, D, P)
-        The factor of a feature in which a past case differs.
+        The factor for a feature in which a past case differs.
     heard : array of shape (M,)
         Weight of a vote for each class.
     base : array of shape (M,)
-        Base rates, which get the share `LEAST` of the votes.
+        Base rates, which get a share of `LEAST` of the votes.
     base_votes : float
         Total base votes of all classes, relative to the vote of a neighbor.
     elsewhere : PartitionedIndex or None
-        All past cases that vote, where they are not in this process.
+        All past cases that vote, if they are not in this process.
     rows : int array, or None
-        The row of each of those in `index` in the whole table, if they are elsewhere.
+        The row in the whole table of each past case in `index`, if all of them are elsewhere.
     """
 
     index: CaseIndex
@@ -62,7 +62,7 @@ class ClosedForm:
 
     @classmethod
     def of(cls, posterior: Posterior, data: Data) -> ClosedForm:
-        """From a fitted model and its past cases, the parents of `data`; created once per posterior."""
+        """The closed form of a fitted model and its past cases, the parents of `data`; created once per posterior."""
         found = _made.get(posterior)
         if found is not None and found[0] is data.x_parents and found[1].elsewhere is data.elsewhere:
             return found[1]
@@ -83,9 +83,9 @@ class ClosedForm:
         elsewhere = data.elsewhere
         assert elsewhere is None or isinstance(elsewhere, PartitionedIndex)
         n_cases = index.n_cases if elsewhere is None else elsewhere.n_cases
-        wanted = max(LEAST_DRAWS, DRAWN_PAIRS // max(1, n_cases))
-        n_kept = min(posterior.n_draws, max(1, wanted // posterior.n_chains))
-        n_kept -= n_kept % min(n_kept, _batches_per_chain(posterior.n_chains))  # batches have as many draws each
+        n_wanted = max(LEAST_DRAWS, DRAWN_PAIRS // max(1, n_cases))
+        n_kept = min(posterior.n_draws, max(1, n_wanted // posterior.n_chains))
+        n_kept -= n_kept % min(n_kept, _batches_per_chain(posterior.n_chains))  # batches have equal numbers of draws
         used = np.linspace(0, posterior.n_draws - 1, n_kept).round().astype(np.int64)
         hyper, q = posterior.model.hyper, posterior.q[:, used]
         first = data.n_values * hyper.lam0
@@ -97,12 +97,12 @@ class ClosedForm:
         return closed
 
     def add_cases(self, posterior: Posterior, data: Data) -> None:
-        """Prepare the same model with further past cases: the last parents of `data`; `posterior` is a copy."""
+        """Prepare the same model with additional past cases, the last parents of `data`; `posterior` is a copy."""
         n = self.index.n_cases
         ClosedForm._of_index(posterior, data, self.index.with_cases(data.x_parents[n:], data.y_parents[n:]))
 
     def thinned(self, n_draws: int) -> ClosedForm:
-        """The same with fewer, evenly spaced draws."""
+        """The same closed form with fewer, evenly spaced draws."""
         used = np.linspace(0, self.log_weights.shape[1] - 1, min(n_draws, self.log_weights.shape[1])).round()
         places = np.unique(used.astype(np.int64))
         return replace(self, log_weights=self.log_weights[:, places], differ=self.differ[:, places])
@@ -114,21 +114,21 @@ class ClosedForm:
     def left_out(self, data: Data) -> LeftOut:
         """Past cases that may not vote on the cases of `data`, in the form that the methods expect.
 
-        These are rows of the whole table where all past cases are elsewhere, else stored positions.
+        They are rows of the whole table if all past cases are elsewhere, otherwise stored positions.
         """
         if self.elsewhere is not None:
             return LeftOut.of_rows(data.own_parent)
         return LeftOut.members(self.index, data.own_parent, data.groups)
 
     def left_out_here(self, data: Data) -> LeftOut:
-        """The same as stored positions of `index`."""
+        """`left_out` as stored positions in `index`."""
         out = self.left_out(data)
         return out if self.rows is None else out.among(self.rows).stored_in(self.index)
 
     def largest(
         self, x: NDArray[np.float64], y: NDArray[np.int64], k: int, left_out: LeftOut | None = None, n_threads: int = 1
     ) -> LargestShares:
-        """The k past cases with the largest shares of the votes on n cases, (n, P), where all are elsewhere."""
+        """The k past cases with the largest shares of the votes on n cases, (n, P), if all of them are elsewhere."""
         sums = self._vote(x, left_out, n_threads, "cpu")
         return self._largest(x, sums, self.heard * self._by_class(y), k, left_out, n_threads, "cpu")
 
@@ -141,7 +141,7 @@ class ClosedForm:
         n_threads: int = 1,
         engine: str = "cpu",
     ) -> Prediction:
-        """Votes on n cases, (n, P), by all but the left-out past cases; known classes y count, too."""
+        """Votes on n cases, (n, P), of all past cases except those left out, given the classes y if known."""
         n, (n_chains, n_draws, _) = len(x), self.log_weights.shape
         heard = self.heard * self._by_class(y)
         sums = self._vote(x, left_out, n_threads, engine)
@@ -187,22 +187,22 @@ class ClosedForm:
         engine: str,
     ) -> LargestShares:
         assert self.elsewhere is not None
-        found = self.elsewhere.vote_shares(
+        largest = self.elsewhere.vote_shares(
             x, self._weights, sums, heard, k, left_out=left_out, n_threads=n_threads, engine=engine
         )
-        return LargestShares(found.rows, (1.0 - LEAST) * found.shares, (1.0 - LEAST) ** 2 * found.squares)
+        return LargestShares(largest.rows, (1.0 - LEAST) * largest.shares, (1.0 - LEAST) ** 2 * largest.squares)
 
     def _by_class(self, y: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Factor of a past case of each class, (n, M): the likelihood of a known class with it as the neighbor."""
+        """Factor for past cases of each class, (n, M): the likelihood of a known class given this neighbor."""
         factor = np.ones((len(y), len(self.heard)))
         known = np.flatnonzero(y != HIDDEN)
         factor[known, y[known]] = 1.0 + self.heard[y[known]] / (self.base_votes * self.base[y[known]])
         return factor
 
     def _familiarity(self, x: NDArray[np.float64], sums: VoteSums) -> NDArray[np.float64]:
-        """Log likelihood of the values of each case with one past case, drawn at random, as its neighbor; mean (n,).
+        """Mean log likelihood, (n,), of the values of each case with a random past case as its neighbor.
 
-        Relative to a case without neighbors. A missing value has likelihood 1.
+        It is relative to a case without neighbors. A missing value has likelihood 1.
         """
         weights = np.maximum(self.log_weights.reshape(-1, self.log_weights.shape[2]), 0.0).sum(axis=1)
         differ = np.log(self.differ.reshape(-1, self.differ.shape[2]))
@@ -220,7 +220,7 @@ class ClosedForm:
         n_threads: int,
         engine: str,
     ) -> NeighborStatistics:
-        """Shares of the past cases in `index` in the votes, by chain; which features matter is not said here."""
+        """Vote shares of the past cases in `index` by chain; this does not determine which features matter."""
         n_chains = len(self.log_weights)
         n = len(sums.sums)
         if left_out is not None and self.rows is not None:
@@ -248,7 +248,7 @@ def _batches_per_chain(n_chains: int) -> int:
     return -(-N_BATCHES // n_chains)
 
 
-# A fitted model's closed form, next to the past cases it was computed from
+# A fitted model's closed form, stored with the past cases that it was computed from
 _made: WeakKeyDictionary[Posterior, tuple[object, ClosedForm]] = WeakKeyDictionary()
 
 
@@ -261,7 +261,7 @@ def predict_closed(
     n_threads: int = 1,
     engine: str = "cpu",
 ) -> Iterator[Prediction]:
-    """Predict cases in closed form, in batches that limit memory; see `predict_batches`."""
+    """Predict cases with closed-form votes, in batches to limit memory; see `predict_batches`."""
     closed = ClosedForm.of(posterior, data)
     n_chains, n_draws = closed.log_weights.shape[:2]
     per_case = n_chains * n_draws * data.n_classes * 3

@@ -1,4 +1,4 @@
-"""Results of predictions: votes, neighbors, and their Monte Carlo errors."""
+"""Results of predictions: votes, neighbors and their Monte Carlo errors."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from bayespatch.calibrate import effective_number
 from bayespatch.retrieval import LargestShares
 from bayespatch.retrieval.sums import LEAST
 
-# Who the neighbors are, and (True) which of their features matter, or ("spread") how votes vary over the draws; or
-# ("voters") only how many they are, and the largest
+# Identify the neighbors and, if True, the features that matter or, if "spread", the variation of the votes over the
+# draws; "voters" gives only the number of voters and the largest one
 Detail = bool | Literal["shares", "spread", "voters"]
 
 
 class UnseenValueWarning(UserWarning):
-    """New cases have values that no past case has. These match no past case; the other values are compared as usual."""
+    """New cases have values that no past case has. They match no past case; other values are compared as usual."""
 
 
 class PrecisionWarning(UserWarning):
-    """The Monte Carlo error of some probabilities exceeds the target at the largest number of draws."""
+    """The Monte Carlo error of some probabilities exceeds the target even with the largest number of draws."""
 
 
 class NeighborStatistics(NamedTuple):
-    """Neighbors of n cases: means over the draws, for S parents and P features.
+    """Neighbors of n cases: means over the draws for S parents and P features.
 
     Attributes
     ----------
     probability : array of shape (n, S), float32
         Probability of being a neighbor.
     influence : array of shape (n, S), float32
-        Mean weight of the parent's vote, kappa; 0 where it is not a neighbor.
+        Mean weight of the parent's vote, kappa; 0 in draws in which it is not a neighbor.
     share : array of shape (n, S), float32
-        Mean share of the parent's vote in all votes for the classes; the rest, up to 1, belongs to the base rates.
+        Mean share of the parent's vote in all votes for the classes; the base rates have the remaining share.
     share_by_chain : array of shape (n, chains, S), float32
         `share` in each chain.
     features : array of shape (n, S, P), float32
-        Probability of being a neighbor for which the feature matters.
+        Probability that the parent is a neighbor and the feature matters.
     explained : array of shape (n, P), float32
-        Mean probability of the case's value of the feature given its neighbors; 1 if it is missing.
+        Mean probability of the case's value of the feature given its neighbors; 1 if the value is missing.
 
-    If only shares were requested, the last two have no features.
+    If only shares were requested, the last two arrays have no features.
     """
 
     probability: NDArray[np.float32]
@@ -60,17 +60,17 @@ class Prediction(NamedTuple):
     Attributes
     ----------
     votes_by_batch : array of shape (n, C * B, M)
-        Mean shares of the votes for each class, h(m) / sum h, in each of B batches of C chains, chain by chain.
+        Mean share of the votes for each class, h(m) / sum h, in each of the B batches of each chain, chain by chain.
     familiarity : array of shape (n,)
         Mean log likelihood of the case's values (and of its class, if known) given its neighbors.
     n_draws : int array of shape (n,)
         Number of draws used for each case, over all chains.
     neighbors : NeighborStatistics, or None if not requested
-    covariance : array of shape (n, M, M), or None if it was not asked for
-        Of the shares of the votes over the draws of the importances.
+    covariance : array of shape (n, M, M), or None if not requested
+        Covariance of the vote shares over the draws of the importances.
     largest : LargestShares or None
-        Where they were asked for and all past cases are elsewhere: the one with the largest share of the votes on each
-        case, and how many effective voters there are.
+        If requested and if all past cases are elsewhere: the past case with the largest share of the votes on each
+        case, and the effective number of voters.
     """
 
     votes_by_batch: NDArray[np.float64]
@@ -81,19 +81,19 @@ class Prediction(NamedTuple):
     largest: LargestShares | None = None
 
     def mean_votes(self) -> NDArray[np.float64]:
-        """The share of the votes for each class: the mean over the draws, (n, M)."""
+        """The mean share of the votes for each class over the draws, (n, M)."""
         means = self.votes_by_batch.mean(axis=1)
         return np.asarray(means / means.sum(axis=1, keepdims=True))
 
     def n_voters(self) -> NDArray[np.float64]:
-        """Effective number of voters: ``(sum s)^2 / sum s^2`` of their shares s (Kish), (n,)."""
+        """Effective number of voters (Kish), ``(sum s)^2 / sum s^2`` for vote shares s, (n,)."""
         if self.largest is not None:
             return (1.0 - LEAST) ** 2 / np.maximum(self.largest.squares, np.finfo(np.float64).tiny)
         assert self.neighbors is not None
         return effective_number(self.neighbors.share)
 
     def closest(self, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Row of the past case with the largest share of the votes on each case, and this share, (n,).
+        """The row and vote share of the past case with the largest share of the votes on each case, (n,) each.
 
         `rows` has the rows of the parents, (S,).
         """
@@ -105,7 +105,7 @@ class Prediction(NamedTuple):
 
     @classmethod
     def joined(cls, parts: list[Prediction]) -> Prediction:
-        """The predictions of several batches of cases as one."""
+        """Combine the predictions of several batches of cases."""
         if len(parts) == 1:
             return parts[0]
         statistics = [part.neighbors for part in parts if part.neighbors is not None]
@@ -137,7 +137,7 @@ class Neighborhood:
     influence : array of shape (n, top), float32
         Mean weight of the neighbor's vote.
     features : array of shape (n, top, P), float32
-        Probability of being a neighbor for which the feature matters.
+        Probability that the past case is a neighbor and the feature matters.
     """
 
     rows: NDArray[np.int64]
@@ -147,7 +147,7 @@ class Neighborhood:
 
     @classmethod
     def of(cls, neighbors: NeighborStatistics, rows: NDArray[np.int64], top: int) -> Neighborhood:
-        """The `top` most influential of the parents, which stand in these rows of the training table."""
+        """The `top` most influential parents; `rows` has the rows of all parents in the training table."""
         order = np.argsort(-neighbors.influence, axis=1, kind="stable")[:, :top]
         return cls(
             rows[order],
@@ -158,6 +158,6 @@ class Neighborhood:
 
     @classmethod
     def joined(cls, parts: list[Neighborhood]) -> Neighborhood:
-        """The neighborhoods of several batches of cases as one."""
+        """Combine the neighborhoods of several batches of cases."""
         names = ("rows", "probability", "influence", "features")
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))

@@ -1,17 +1,18 @@
-"""Sampled predictions under a `Posterior`: neighbors, votes, and their Monte Carlo errors.
+"""Predictions by sampling from a `Posterior`: neighbors, votes and their Monte Carlo errors.
 
-Types I and II of the paper (the label is unknown: who are the neighbors, and how do they vote?) and III (it is known
+The paper's predictions of types I and II (neighbors and votes if the label is unknown) and III (if the label is known
 and used). Given q-tilde, a new case does not depend on any other case. So for each stored draw of q-tilde, its
 neighbors are updated once, starting from their state in the previous draw. Random numbers are derived from the content
-of the row: a prediction does not depend on the other rows or their order.
+of the row, so a prediction does not depend on the other rows or their order.
 
-**As many votes as needed.** Draws are used in rounds, each spread evenly over all stored draws, until the
-Monte Carlo standard error of a case's probability is small enough. It is estimated from the spread of `N_BATCHES`
-batches of consecutive draws, so it includes autocorrelation shorter than a batch and the finite number of stored draws
-of the importances. Finished cases drop out; the others continue, if necessary over the same draws again, up to a limit.
+**As many votes as needed.** Draws are used in rounds, each spread evenly over all stored draws, until the Monte Carlo
+standard error of a case's probability is small enough. The error is estimated from the spread of `N_BATCHES` batches of
+consecutive draws, so it includes autocorrelation shorter than a batch and the effect of the finite number of stored
+draws of the importances. Finished cases drop out; the other cases continue, reusing the same draws if necessary, up to
+a limit.
 
-The paper samples past and new cases together (`sample_together`). There, new cases affect predictions only through the
-posterior of q-tilde.
+The paper samples past and new cases together (`sample_together`). In that approach, new cases affect other predictions
+only through the posterior of q-tilde.
 """
 
 from __future__ import annotations
@@ -43,23 +44,23 @@ if TYPE_CHECKING:
     from bayespatch.engine.cpu.summary import Tally
     from bayespatch.engine.cpu.voting import Draws, Voters
 
-ERROR = 0.01  # Monte Carlo standard error of a probability that is good enough, unless told otherwise
-N_BATCHES = 12  # of draws, from whose spread the error is taken
+ERROR = 0.01  # default target for the Monte Carlo standard error of a probability
+N_BATCHES = 12  # batches of draws, whose spread gives the error
 ROUND = 20  # draws of each chain in a round
-MIN_ROUNDS = 3  # before an error counts: one that is small by chance would end a case early
-MAX_PASSES = 16  # times that all stored draws are used, at most
-N_SETTLING = 5  # sweeps before the first draw of a chain counts; the votes forget their past in one or two
-CASES_PER_THREAD = 8  # fewer are not worth a thread
-BLANK_ERROR = 0.002  # of the votes on a case of which nothing is known
-MANY_NEIGHBORS = 12.0  # expected: then asking each parent in turn is cheaper than asking each neighbor
-CASES_PER_PART = 512  # for workers: a second or so each, and less than a megabyte
+MIN_ROUNDS = 3  # before an error is used, because an error that is small by chance would stop a case too early
+MAX_PASSES = 16  # largest number of passes over all stored draws
+N_SETTLING = 5  # sweeps before the first draw of a chain counts; the votes forget the past within one or two
+CASES_PER_THREAD = 8  # a thread is not worthwhile for fewer
+BLANK_ERROR = 0.002  # target error of the votes on a case without known values
+MANY_NEIGHBORS = 12.0  # expected number above which updating each parent is cheaper than updating each neighbor
+CASES_PER_PART = 512  # for workers: takes about a second and less than a megabyte
 PREDICTING = ("cpu", "cuda", "auto")  # engines that can hold q-tilde fixed
-BATCH = 4096  # cases at a time, at most;
-BATCH_ON_GPU = 2**16  # many, to keep it busy; and
-BATCH_NUMBERS = 2**24  # numbers that are kept of them; both bound the memory
+BATCH = 4096  # largest number of cases at a time,
+BATCH_ON_GPU = 2**16  # larger on a GPU to keep it busy, and
+BATCH_NUMBERS = 2**24  # largest number of values for these cases; both limit memory
 MAX_FEATURES_BY_PLACE = 64  # w of a neighbor is one word
-PAIRS_ON_GPU = 2**27  # of a parent and a case, a round of a chain: half a gigabyte says where they agree
-MOST_RUNS = 64  # rounds of chains at once, each with importances of its own
+PAIRS_ON_GPU = 2**27  # pairs of a parent and a case per round of a chain: their agreement takes half a gigabyte
+MOST_RUNS = 64  # rounds of chains processed at once, each with different importances
 
 
 def predict_batches(
@@ -75,45 +76,45 @@ def predict_batches(
     engine: str = "cpu",
     scheduler: str | None = None,
 ) -> Iterator[Prediction]:
-    """Predict cases that were not part of the fit, in batches that limit memory.
+    """Predict cases that were not part of the fit, in batches to limit memory.
 
     Parameters
     ----------
     posterior : Posterior
-        Whose q-tilde is used; `data.x_parents` must be the parents that it was sampled with.
+        The source of q-tilde, which must have been sampled with the parents `data.x_parents`.
     data : Data
         The new cases, their labels hidden (types I and II) or known (type III), and the parents.
     detail : bool, "shares", "spread" or "voters"
-        Whether to include the neighbors and the features that matter; "shares" omits the features, which takes P times
-        less memory. "spread" adds the covariance of the votes over the draws, of votes in closed form alone. "voters"
-        suffices for the number of voters and the closest one.
+        Whether to include the neighbors and the features that matter. "shares" omits the features, which takes P times
+        less memory. "spread" adds the covariance of the votes over the draws, for closed-form votes only. "voters" is
+        sufficient for the number of voters and the closest one.
     excluded : bool array of shape (n, S), optional
-        Parents that may not be neighbors of a case, in addition to the case itself (`data.own_parent`). Model I alone.
+        Parents that may not be neighbors of a case, in addition to the case itself (`data.own_parent`). Model I only.
     calibration : Calibration, optional
-        The map from votes to probabilities, whose error is to be small; without it votes are probabilities.
+        The map from votes to the probabilities whose error must be small; by default, votes are the probabilities.
     error : float
-        Target Monte Carlo standard error at a probability of one half; rarer classes must be as precise on their own
-        scale (`Calibration.scaled_error`), so no probability has a larger one.
+        Target Monte Carlo standard error at a probability of one half; rarer classes must be equally precise on their
+        scale (`Calibration.scaled_error`), so no probability has a larger error.
     max_passes : int
         Largest number of passes over all stored draws.
     n_threads : int
-        Threads; the result does not depend on it.
+        Number of threads; it does not affect the result.
     engine : {"cpu", "cuda", "auto"}
         The engine; "auto" uses a GPU if present and if there are many cases.
     scheduler : str, optional
-        The address of a Dask scheduler: its workers predict, with the CPU's kernels, and the result is the same.
+        The address of a Dask scheduler, whose workers predict with the CPU kernels and give the same result.
 
     Yields
     ------
     Prediction
-        Of the next cases, in order. The results do not depend on how the cases are split.
+        Predictions of the next cases, in order. The results do not depend on how the cases are split.
     """
     if posterior.log_weights is not None:
         check_choice("engine", engine, PREDICTING)
         yield from predict_closed(posterior, data, detail=detail, excluded=excluded, n_threads=n_threads, engine=engine)
         return
     if detail == "spread":
-        raise ValueError("detail='spread' needs votes in closed form; fit with votes='closed', or pass 'shares'")
+        raise ValueError("detail='spread' needs closed-form votes; fit with votes='closed', or pass 'shares'")
     if detail == "voters":
         detail = "shares"
     if scheduler is not None and len(data.x) > CASES_PER_PART:
@@ -134,14 +135,14 @@ def predict_batches(
     for first in range(0, len(data.x), size):
         rows = slice(first, first + size)
         batch = data._replace(x=data.x[rows], y=data.y[rows], own_parent=data.own_parent[rows])
-        apart = None if excluded is None else excluded[rows]
+        excluded_here = None if excluded is None else excluded[rows]
         votes: _Votes
         if by_place:
-            votes = _VotesByPlace(posterior, batch, detail, apart, rounds, n_threads)
-        elif apart is None:
+            votes = _VotesByPlace(posterior, batch, detail, excluded_here, rounds, n_threads)
+        elif excluded_here is None:
             votes = _VotesBySweep(posterior, batch, detail, rounds, n_threads, name)
         else:
-            raise ValueError("parents can be excluded in Model I with few neighbors on engine='cpu' alone")
+            raise ValueError("parents can be excluded only in Model I with few neighbors and engine='cpu'")
         todo, done = np.arange(len(batch.x)), 0
         while len(todo) and done < rounds.n_rounds:
             upto = min(done + votes.n_more(done), rounds.n_rounds)
@@ -149,15 +150,15 @@ def predict_batches(
             done = upto
             if done >= min(MIN_ROUNDS, rounds.n_rounds):
                 todo = todo[reading.scaled_error(votes.by_batch(todo)) > error]
-        found = votes.prediction()
+        prediction = votes.prediction()
         blank = np.isnan(batch.x).all(axis=1) & (batch.y == HIDDEN) & (batch.own_parent < 0)
-        if posterior.model.kind == "I" and apart is None and blank.any():
-            # The votes on a case of which nothing is known are known exactly: no noise moves it off the base rates.
-            found.votes_by_batch[blank] = blank_votes(posterior, data)
-        yield found
+        if posterior.model.kind == "I" and excluded_here is None and blank.any():
+            # The votes on a case without known values are exact, so that noise does not move it off the base rates.
+            prediction.votes_by_batch[blank] = blank_votes(posterior, data)
+        yield prediction
 
 
-# Of some cases: codes, classes, places among the parents, and parents that may not vote
+# For some cases: codes, classes, positions among the parents, and parents that may not vote
 _Part: TypeAlias = tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_] | None]
 
 
@@ -171,22 +172,22 @@ def _predict_on_workers(
     """`predict_batches`, in parts of `CASES_PER_PART` on the workers of a Dask cluster."""
     from bayespatch.workers import over_workers
 
-    nobody = data._replace(x=data.x[:0], y=data.y[:0], own_parent=data.own_parent[:0])
+    no_cases = data._replace(x=data.x[:0], y=data.y[:0], own_parent=data.own_parent[:0])
 
     def parts() -> Iterator[_Part]:
         for first in range(0, len(data.x), CASES_PER_PART):
             rows = slice(first, first + CASES_PER_PART)
             yield data.x[rows], data.y[rows], data.own_parent[rows], None if excluded is None else excluded[rows]
 
-    yield from over_workers(_predict_part, (posterior.for_predictions(), nobody, settings), parts(), scheduler)
+    yield from over_workers(_predict_part, (posterior.for_predictions(), no_cases, settings), parts(), scheduler)
 
 
 def _predict_part(shared: tuple[Posterior, Data, Parameters], part: _Part, n_threads: int) -> Prediction:
-    """On a worker: the predictions of some cases."""
-    drawn, nobody, settings = shared
+    """Predict some cases on a worker."""
+    draws, no_cases, settings = shared
     x, y, own_parent, excluded = part
-    data = nobody._replace(x=x, y=y, own_parent=own_parent)
-    return predict_cases(drawn, data, excluded=excluded, n_threads=n_threads, **settings)
+    data = no_cases._replace(x=x, y=y, own_parent=own_parent)
+    return predict_cases(draws, data, excluded=excluded, n_threads=n_threads, **settings)
 
 
 def predict_cases(posterior: Posterior, data: Data, **settings: Any) -> Prediction:
@@ -195,7 +196,7 @@ def predict_cases(posterior: Posterior, data: Data, **settings: Any) -> Predicti
     Examples
     --------
     >>> from bayespatch.validation import check_data
-    >>> new = check_data([[1]], [-1], **past)  # beside the `posterior` in the docstring of `Posterior`
+    >>> new = check_data([[1]], [-1], **past)  # with the `posterior` in the docstring of `Posterior`
     >>> predict_cases(posterior, new).mean_votes().shape
     (1, 2)
     """
@@ -203,7 +204,7 @@ def predict_cases(posterior: Posterior, data: Data, **settings: Any) -> Predicti
 
 
 def votes_by_place(model: Model, data: Data) -> bool:
-    """Whether `engine/cpu/voting.py` can find the neighbors: in Model I, where few of them are expected."""
+    """Whether `engine/cpu/voting.py` can sample the neighbors: in Model I with few expected neighbors."""
     few = model.hyper.alpha * len(data.x_parents) <= MANY_NEIGHBORS
     return model.kind == "I" and few and data.x.shape[1] <= MAX_FEATURES_BY_PLACE
 
@@ -218,7 +219,7 @@ class Rounds(NamedTuple):
 
     @classmethod
     def of(cls, posterior: Posterior, max_passes: int) -> Rounds:
-        """Rounds of about `ROUND` draws of each chain, and of `N_BATCHES` batches in all."""
+        """Rounds of about `ROUND` draws of each chain, with `N_BATCHES` batches in total."""
         n_draws = posterior.n_draws
         n_per_pass = max(1, n_draws // ROUND)
         n_batches = max(1, min(n_draws // n_per_pass, -(-N_BATCHES // posterior.n_chains)))
@@ -237,20 +238,20 @@ class _Votes(Protocol):
     """Votes on a batch of cases, round after round."""
 
     def n_more(self, done: int) -> int:
-        """Number of rounds to add after a number of rounds."""
+        """Number of rounds to add after `done` rounds."""
 
     def add(self, todo: NDArray[np.int64], rounds: range) -> None:
-        """Add the votes of some rounds on some of the cases."""
+        """Add the votes of these rounds on the cases `todo`."""
 
     def by_batch(self, cases: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Mean shares of the votes on some of the cases so far, (n, C * B, M)."""
+        """Mean shares of the votes on n cases so far, (n, C * B, M)."""
 
     def prediction(self) -> Prediction:
         """The result."""
 
 
 class _Counted:
-    """What both ways to find the neighbors keep of the votes."""
+    """Sums of votes, common to both samplers of neighbors."""
 
     def __init__(self, n_cases: int, n_chains: int, n_classes: int, rounds: Rounds) -> None:
         self.rounds = rounds
@@ -281,7 +282,7 @@ _prepared: WeakKeyDictionary[Posterior, tuple[NDArray[np.int64], Voters, Draws]]
 
 
 class _VotesByPlace(_Counted):
-    """By asking each neighbor in turn who should be in its place (`engine/cpu/voting.py`)."""
+    """Votes from replacing each neighbor in turn (`engine/cpu/voting.py`)."""
 
     def __init__(
         self,
@@ -324,7 +325,7 @@ class _VotesByPlace(_Counted):
         )
 
     def _prepare(self, posterior: Posterior, data: Data) -> tuple[NDArray[np.int64], Voters, Draws]:
-        """The parents ordered by class, and the draws as the kernels read them: kept as long as the posterior is."""
+        """The parents ordered by class, and the draws in the kernels' layout; cached for as long as the posterior."""
         from bayespatch.engine.cpu import voting  # loads Numba
 
         found = _prepared.get(posterior)
@@ -352,13 +353,13 @@ class _VotesByPlace(_Counted):
             for d in range(posterior.n_draws):
                 q_tilde[chain, d] = posterior.q_tilde[chain, d].T[:, order]
         q_tilde[:, :, np.isnan(x)] = 0.0  # a parent whose value is missing does not vote
-        # A copy, as of the windows: for an array that may not be written (mapped from a file, say) Numba compiles anew.
+        # Copies, because Numba would compile separate kernels for read-only arrays, for example mapped from a file.
         draws = voting.Draws(np.array(posterior.q, np.float64, order="C"), q_tilde)
         _prepared[posterior] = order, voters, draws
         return order, voters, draws
 
     def n_more(self, done: int) -> int:
-        """One: each continues where the last one ended."""
+        """One, because each round continues from the previous one."""
         return 1
 
     def add(self, todo: NDArray[np.int64], rounds: range) -> None:
@@ -403,7 +404,7 @@ class _VotesByPlace(_Counted):
 
 
 class _VotesBySweep(_Counted):
-    """By the blocked sweep of an engine: any model, any number of neighbors, also on a GPU."""
+    """Votes from the blocked sweep of an engine: for any model and any number of neighbors, also on a GPU."""
 
     def __init__(
         self, posterior: Posterior, data: Data, detail: Detail, rounds: Rounds, n_threads: int, name: str
@@ -423,7 +424,7 @@ class _VotesBySweep(_Counted):
             )
 
     def n_more(self, done: int) -> int:
-        """Half as many again, because they run in parallel."""
+        """Half of the rounds so far, because rounds run in parallel."""
         return max(1, done // 2) if done else MIN_ROUNDS
 
     def add(self, todo: NDArray[np.int64], rounds: range) -> None:
@@ -432,7 +433,7 @@ class _VotesBySweep(_Counted):
         if self.name == "cuda":
             n_words = -(-self.data.x.shape[1] // 32)
             most = PAIRS_ON_GPU // (len(self.data.x_parents) * n_words)
-        if self.statistics is not None:  # the neighbors in all draws are kept until they are added up
+        if self.statistics is not None:  # the neighbors of all draws stay in memory until they are added up
             capacity = first_capacity(len(self.data.x_parents), self.posterior.model.hyper.alpha)
             most = min(most, BATCH_NUMBERS // (capacity * len(self.rounds.draws(0))))
         size = min(MOST_RUNS, max(1, most // len(todo)))
@@ -440,7 +441,7 @@ class _VotesBySweep(_Counted):
             self._add_runs(todo, runs[first : first + size])
 
     def _add_runs(self, todo: NDArray[np.int64], runs: list[tuple[int, int]]) -> None:
-        """Rounds of chains, side by side: the same cases once for each of them, all without neighbors at first."""
+        """Run rounds of chains in parallel: the cases are repeated for each round and begin without neighbors."""
         from bayespatch.engine.cpu.summary import Tally
         from bayespatch.engine.streams import renumbered, subkey
 
@@ -456,7 +457,7 @@ class _VotesBySweep(_Counted):
         draws = [self.rounds.draws(round_) for round_, _ in runs]
         numbers = np.concatenate([renumbered(self.numbers[todo], *run) for run in runs])
         votes, familiarity = np.zeros((n_runs, *self.votes[todo, 0].shape)), np.zeros((n_runs, n))
-        found: list[list[Neighbors]] = [[] for _ in runs]  # where they are wanted
+        found: list[list[Neighbors]] = [[] for _ in runs]  # if requested
         key, sweep = _prediction_key(posterior), 0
         for k in range(max(map(len, draws))):
             q_tilde = np.stack(
@@ -471,7 +472,7 @@ class _VotesBySweep(_Counted):
             shares, log_likelihood = engine.summarise(state)
             neighbors = None if self.statistics is None else engine.neighbors(state)
             for run, of_run in enumerate(draws):
-                if k == len(of_run):  # a draw less than other runs have
+                if k == len(of_run):  # this run has one draw fewer than others
                     continue
                 rows = slice(run * n, (run + 1) * n)
                 votes[run, :, self.rounds.batches(of_run[k])] += shares[rows]
@@ -480,7 +481,7 @@ class _VotesBySweep(_Counted):
                     n_entries, parent, bits, kappa = neighbors
                     some_of = n_entries[rows].copy(), parent[rows].copy(), bits[rows].copy(), kappa[rows].copy()
                     found[run].append(Neighbors(*some_of))
-        # Run by run, so that what is added up does not depend on how many there were at once.
+        # Run by run, so that the sums do not depend on the number of parallel runs.
         for run, (_, chain) in enumerate(runs):
             self.votes[todo, chain] += votes[run]
             self.familiarity[todo, chain] += familiarity[run]
@@ -492,7 +493,7 @@ class _VotesBySweep(_Counted):
     def _add_statistics(
         self, todo: NDArray[np.int64], tally: Tally, found: list[list[Neighbors]], chains: list[int]
     ) -> None:
-        """Add up who the neighbors were in the draws of each run."""
+        """Add up the neighbors in the draws of each run."""
         assert self.statistics is not None
         taken = NeighborStatistics(*(part[todo] for part in self.statistics))
         for draws, chain in zip(found, chains, strict=True):
@@ -521,18 +522,18 @@ class _VotesBySweep(_Counted):
 
 
 def _prediction_key(posterior: Posterior) -> np.uint64:
-    """The key of the random numbers of predictions: no chain of the fit has this number."""
+    """The key of the random numbers for predictions, which differs from all chains of the fit."""
     from bayespatch.engine.streams import chain_key
 
     return chain_key(posterior.seed, -1 % 2**63)
 
 
 def blank_votes(posterior: Posterior, past: Data, *, n_threads: int = 1) -> NDArray[np.float64]:
-    """The votes on a case without any known value, (M,), the anchor of the calibration.
+    """The votes on a case without known values, (M,): the anchor of the calibration.
 
-    In Model I its neighbors come from their prior, every parent with probability alpha, and the mean share of a class
-    is an integral over one number: ``E[h_m / sum h] = int_0^inf E[h_m exp(-t sum h)] dt``, the expectation in closed
-    form. The other models predict it like any other case.
+    In Model I the neighbors follow their prior (every parent with probability alpha), and the mean share of a class is
+    a one-dimensional integral, ``E[h_m / sum h] = int_0^inf E[h_m exp(-t sum h)] dt``, with the expectation in closed
+    form. The other models predict this case like any other.
 
     Examples
     --------
@@ -541,7 +542,7 @@ def blank_votes(posterior: Posterior, past: Data, *, n_threads: int = 1) -> NDAr
     array([0.48, 0.52])
     """
     hyper, n_classes = posterior.model.hyper, past.n_classes
-    if posterior.log_weights is not None:  # everybody votes
+    if posterior.log_weights is not None:  # every past case votes
         cast = hyper.mu_per_class(n_classes) * past.weight_by_class()
         base = hyper.mu0_per_class(n_classes)
         return np.asarray((1.0 - LEAST) * cast / cast.sum() + LEAST * base / base.sum())
@@ -557,7 +558,7 @@ def blank_votes(posterior: Posterior, past: Data, *, n_threads: int = 1) -> NDAr
         either = 1.0 - hyper.alpha + on
         return np.asarray(np.exp(counts @ np.log(either) - t * mu0.sum()) * (mu0 + mu * counts * on / either))
 
-    # It falls off at the rate of the base votes at least: beyond 50 times that there is nothing.
+    # The integrand decays at least at the rate of the base votes and is negligible beyond 50 times its inverse.
     ends = np.concatenate([[0.0], np.geomspace(1e-6 / mu.max(), 50.0 / mu0.sum(), 40)])
     nodes, of_node = np.polynomial.legendre.leggauss(10)
     total = np.zeros(n_classes)
@@ -571,30 +572,30 @@ def blank_votes(posterior: Posterior, past: Data, *, n_threads: int = 1) -> NDAr
 def sample_together(
     posterior: Posterior, past: Data, new: Data, *, n_threads: int, progress: bool | Tell = False
 ) -> Posterior:
-    """The posterior of past and new cases together, as in the paper; chains begin where those of the fit ended.
+    """The joint posterior of past and new cases, as in the paper; chains begin where the chains of the fit ended.
 
     Parameters
     ----------
     posterior : Posterior
-        The fit, whose model and settings are used again.
+        The fit, which provides the model and the settings.
     past, new : Data
         The fitted cases and the cases to predict, with hidden or known labels and the same parents.
     n_threads : int
-        Threads; the result does not depend on it.
+        Number of threads; it does not affect the result.
     progress : bool or callable
         As in `sample`.
 
     Returns
     -------
     Posterior
-        The past cases first.
+        The posterior, with the past cases before the new ones.
     """
     together = past._replace(
         x=np.concatenate([past.x, new.x]),
         y=np.concatenate([past.y, new.y]),
         own_parent=np.concatenate([past.own_parent, new.own_parent]),
     )
-    seed = (posterior.seed + 1) % MAX_SEED  # starting points must not depend on later random numbers
+    seed = (posterior.seed + 1) % MAX_SEED  # so that starting points do not depend on later random numbers
     settings = posterior.settings._replace(seed=seed)
     return run_chains(
         together,
@@ -608,9 +609,9 @@ def sample_together(
 
 
 def _given_again(posterior: Posterior) -> PredictiveDraws | None:
-    """The draws of q once more, where q has a posterior of its own: new cases, whose class is hidden, do not change it.
+    """The same draws of q, if q has a separate posterior: new cases with hidden classes do not change it.
 
-    A warm-up has those of the last draws.
+    The warm-up uses the last of these draws.
     """
     if posterior.steps is None:
         return None
@@ -621,7 +622,7 @@ def _given_again(posterior: Posterior) -> PredictiveDraws | None:
 
 
 def row_numbers(x: NDArray[np.float64]) -> NDArray[np.int64]:
-    """A number for each row that depends only on its content."""
+    """A number for each row that depends only on the content of the row."""
     rows = np.ascontiguousarray(x, dtype="<f8") + 0.0  # -0 is 0
     rows[np.isnan(rows)] = np.nan  # and there is one NaN
     digests = (hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in rows)

@@ -1,9 +1,9 @@
-"""Votes on one case given only some of its values, for many sets of values at once.
+"""Votes on a case given only some of its values, for many sets of values at once.
 
-A past case's weight is a product of one factor per feature, so the votes given a set S of known values follow from the
-factors of the features in S. Past cases with the same comparisons are combined. All subsets of P values are
-evaluated as products of two tables, one for each half of the features; if there are too many subsets, a sample is
-evaluated one by one.
+A past case's weight is a product with one factor per feature, so the votes given a set S of known values depend only on
+the factors of the features in S. Past cases with the same comparisons are combined. All subsets of P values are
+evaluated as products of two tables, one for each half of the features; if there are too many subsets, a sample of them
+is evaluated one by one.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from bayespatch.types import AnyArray
 
 Array = NDArray[np.float64]
 
-MOST_PRODUCTS = 2e8  # subsets x past cases x draws that are multiplied;
-MOST_EXPONENTIALS = 8e6  # or exponentiated, if only some of the subsets are evaluated
+MOST_PRODUCTS = 2e8  # largest subsets x past cases x draws for products,
+MOST_EXPONENTIALS = 8e6  # or for exponentials, if only some of the subsets are evaluated
 FEWEST_DRAWS = 48  # of the importances
-N_BATCHES = 8  # of draws and, in large tables, of past cases; their spread gives the error
-MOST_PATTERNS = 5_000  # in each batch; more are sampled
-AT_ONCE = 100_000  # numbers in one block of memory
-_SINGLE, _DOUBLE = 60.0, 600.0  # range of a log weight within which products keep their precision
+N_BATCHES = 8  # batches of draws and, in large tables, of past cases; their spread gives the error
+MOST_PATTERNS = 5_000  # in each batch; if there are more, they are sampled
+AT_ONCE = 100_000  # values in one block of memory
+_SINGLE, _DOUBLE = 60.0, 600.0  # range of log weights for which products keep their precision
 
 
 class SubsetVotes(NamedTuple):
@@ -40,11 +40,11 @@ class SubsetVotes(NamedTuple):
     Attributes
     ----------
     cast : array of shape (B, K, M)
-        Mean shares of the votes that past cases of each class cast, in B batches; one if they are exact.
+        Mean share of the votes that past cases of each class cast, in B batches; B = 1 if the shares are exact.
     outcomes : array of shape (B, K, M), or None
-        These votes times the mean outcome of those who cast them, where outcomes are numbers.
+        These votes times the mean outcome of the voters, for numeric outcomes.
     omitted : float
-        Share of the draws that was not used: 0 if the votes are exact, 1 if past cases were sampled.
+        Share of the draws that were not used: 0 if the votes are exact, 1 if past cases were sampled.
     """
 
     cast: Array
@@ -70,19 +70,19 @@ class SubsetVoter:
     Attributes
     ----------
     holds : array of shape (C, U)
-        Which of the C comparisons of known values hold for each of U different past cases, as numbers.
+        Which of the C comparisons of known values hold for each of U distinct past cases, as numbers.
     players : int array of shape (p,)
-        The features whose values are known; all features that are compared are among them.
+        The features with known values, which include all compared features.
     feature : int array of shape (C,)
-        The place in `players` of each comparison.
+        The position in `players` of each comparison's feature.
     start : int array of shape (M + 1,)
-        Where the past cases of each class begin.
+        The position at which the past cases of each class begin.
     counts : array of shape (U,)
-        Total weight of the past cases that each represents.
+        Total weight of the past cases that each of the U represents.
     outcomes : array of shape (U,), or None
-        Their mean outcome.
+        The mean outcome of these past cases.
     log_weights : array of shape (D, C)
-        Of every comparison in every draw.
+        Log weight of every comparison in every draw.
     heard : array of shape (M,)
         Weight of a vote for each class.
     seed : int
@@ -102,7 +102,7 @@ class SubsetVoter:
     def of(
         cls, posterior: Posterior, case: Data, players: NDArray[np.int64], outcomes: Array | None = None
     ) -> SubsetVoter:
-        """Of a model with closed-form votes, one case with its players, and numeric outcomes of the past cases."""
+        """Compare a case with the past cases of a model with closed-form votes; `outcomes`: their numeric outcomes."""
         closed = ClosedForm.of(posterior, case)
         index = closed.index
         low, high = (ends[0] for ends in index.ranges(case.x))
@@ -146,16 +146,16 @@ class SubsetVoter:
 
     @property
     def log_range(self) -> float:
-        """The largest log weight of a past case less the smallest, at most."""
+        """An upper bound on the difference between the largest and the smallest log weight of a past case."""
         return float(np.abs(self.log_weights).sum(axis=1).max(initial=0.0))
 
     def affords_all(self) -> bool:
-        """Whether every subset can be evaluated, in enough draws."""
+        """Whether every subset can be evaluated with enough draws."""
         size = 2.0**self.n_players * max(1, len(self.counts))
         return self.log_range <= _DOUBLE and size * min(FEWEST_DRAWS, self.n_draws) <= MOST_PRODUCTS
 
     def affordable_sets(self, n_draws: int) -> int:
-        """Number of subsets that can be evaluated with a number of draws."""
+        """Number of subsets that can be evaluated with `n_draws` draws."""
         return int(MOST_EXPONENTIALS / (max(1, min(len(self.counts), MOST_PATTERNS)) * min(n_draws, self.n_draws)))
 
     def vote_on_all(self) -> SubsetVotes:
@@ -178,21 +178,21 @@ class SubsetVoter:
         return self._mean(sums, 1 << self.n_players, MOST_PRODUCTS / size, per_draw, [self._everyone()])
 
     def vote_on(self, known: NDArray[np.bool_]) -> SubsetVotes:
-        """The votes given some subsets of the values, (K, p)."""
+        """The votes given K subsets of the values, (K, p)."""
         sets = known.astype(np.float32)
 
         def sums(factors: Array, voters: _Voters) -> Array:
             each, weights = factors.astype(np.float32), voters.weights.astype(np.float32)
-            found = np.empty((len(weights), len(voters.classes), len(factors), len(sets)))
+            votes = np.empty((len(weights), len(voters.classes), len(factors), len(sets)))
             step = max(1, AT_ONCE // max(1, each.shape[0] * each.shape[2]))
             for first in range(0, len(sets), step):
                 part = slice(first, first + step)
                 logs = sets[part] @ each
                 logs -= logs.max(axis=2, keepdims=True, initial=-np.inf)
                 np.exp(logs, out=logs)
-                for m, own in enumerate(voters.classes):
-                    found[:, m, :, part] = np.moveaxis(logs[:, :, own] @ weights[:, own].T, 2, 0)
-            return found
+                for m, of_class in enumerate(voters.classes):
+                    votes[:, m, :, part] = np.moveaxis(logs[:, :, of_class] @ weights[:, of_class].T, 2, 0)
+            return votes
 
         voters = [self._everyone()]
         if len(self.counts) > MOST_PATTERNS:
@@ -203,7 +203,7 @@ class SubsetVoter:
         return self._mean(sums, len(sets), MOST_EXPONENTIALS / (len(sets) * n_voters), len(sets) * n_voters, voters)
 
     def _mean(self, sums: _Sums, n_sets: int, affordable: float, per_draw: int, voters: list[_Voters]) -> SubsetVotes:
-        """Mean shares over the draws that are affordable; batch k asks ``voters[k]``, or all ask the same."""
+        """Mean shares over the affordable number of draws; batch k uses ``voters[k]``, or all use the same voters."""
         n_draws = int(min(self.n_draws, max(affordable, FEWEST_DRAWS)))
         is_exact = n_draws == self.n_draws and len(voters) == 1
         n_batches, n_classes = 1 if is_exact else min(N_BATCHES, n_draws), len(self.heard)
@@ -214,14 +214,14 @@ class SubsetVoter:
         by_feature[self.feature, np.arange(len(self.feature))] = 1.0
         step = max(1, AT_ONCE // per_draw)
         for k in range(n_batches):
-            who, own = voters[k % len(voters)], draws[k::n_batches]
-            for first in range(0, len(own), step):
-                weights = self.log_weights[own[first : first + step]]
-                found = sums((by_feature * weights[:, None]) @ who.holds, who) * self.heard[:, None, None]
-                total = found[0].sum(axis=0)
-                found /= np.where(total > 0.0, total, 1.0)
-                found[0, :, total <= 0.0] = 1.0 / n_classes
-                means[:, k] += found.sum(axis=2).swapaxes(1, 2)
+            sample, of_batch = voters[k % len(voters)], draws[k::n_batches]
+            for first in range(0, len(of_batch), step):
+                weights = self.log_weights[of_batch[first : first + step]]
+                votes = sums((by_feature * weights[:, None]) @ sample.holds, sample) * self.heard[:, None, None]
+                total = votes[0].sum(axis=0)
+                votes /= np.where(total > 0.0, total, 1.0)
+                votes[0, :, total <= 0.0] = 1.0 / n_classes
+                means[:, k] += votes.sum(axis=2).swapaxes(1, 2)
         cast = (1.0 - LEAST) / (n_draws // n_batches) * means
         omitted = 1.0 if len(voters) > 1 else 1.0 - n_draws / self.n_draws
         return SubsetVotes(cast[0], None if self.outcomes is None else cast[1], omitted)
@@ -236,18 +236,18 @@ class SubsetVoter:
         return _Voters(self.holds[:, rows], classes, weights)
 
     def _chances(self) -> Array:
-        """How probably each past case is sampled: by its votes, averaged over sets of all sizes; at most 1, (U,)."""
+        """Sampling probability of each past case, (U,): based on its votes, averaged over sets of all sizes."""
         logs = self.log_weights.mean(axis=0) @ self.holds
         parts = [softmax(share * logs + np.log(self.counts)) for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
         chances = MOST_PATTERNS * np.mean(parts, axis=0)
-        for _ in range(5):  # the excess over 1 goes to the others
+        for _ in range(5):  # redistribute the excess over 1 to the other past cases
             free = chances < 1.0
             chances[~free] = 1.0
             chances[free] *= (MOST_PATTERNS - np.count_nonzero(~free)) / max(float(chances[free].sum()), 1e-300)
         return np.minimum(chances, 1.0)
 
     def _some(self, chances: Array, rng: np.random.Generator) -> _Voters:
-        """A systematic sample of the past cases, in random order, with these chances."""
+        """A systematic sample of the past cases in random order with these probabilities."""
         order = rng.permutation(len(chances))
         passed = np.floor(np.cumsum(chances[order]) + rng.random())
         rows = np.sort(order[np.diff(passed, prepend=0.0) >= 1.0])
@@ -255,20 +255,20 @@ class SubsetVoter:
 
 
 class _Voters(NamedTuple):
-    """Past cases that are asked: what holds for them, where each class is, and their weights, (1 or 2, U)."""
+    """Past cases that vote: which comparisons hold, the position of each class, and the weights, (1 or 2, U)."""
 
     holds: NDArray[np.float32]
     classes: list[slice]
     weights: Array
 
 
-# From log factors, (D, p, U), of past cases to the sums of their weights by class, draw and set, (R, M, D, K)
+# Converts log factors, (D, p, U), of past cases to the sums of their weights by class, draw and set, (R, M, D, K)
 _Sums = Callable[[Array, _Voters], AnyArray]
 
 
 def _products(factors: AnyArray) -> AnyArray:
-    """Products of the factors of every subset, (D, 2^n, U), of factors (D, n, U); the first factor is the top bit."""
-    found = np.ones((len(factors), 1, factors.shape[2]), factors.dtype)
+    """Products, (D, 2^n, U), of every subset of factors (D, n, U); the first factor is the highest bit."""
+    products = np.ones((len(factors), 1, factors.shape[2]), factors.dtype)
     for k in range(factors.shape[1])[::-1]:
-        found = np.concatenate([found, found * factors[:, k : k + 1]], axis=1)
-    return found
+        products = np.concatenate([products, products * factors[:, k : k + 1]], axis=1)
+    return products

@@ -1,12 +1,12 @@
-"""Votes of every past case, in closed form.
+"""Closed-form votes of every past case.
 
 With exactly one neighbor per draw, past case b is the neighbor of a case with probability proportional to a product
-over features, with one factor if the two agree and another if they differ. So given the importances, the vote of every
-past case is computed exactly, without sampling.
+over features, with one factor if the values agree and another if they differ. So given the importances, the vote of
+every past case is computed exactly, without sampling.
 
-`CaseIndex` stores the past cases by column, with one or two bytes per value. A *comparison* tests whether a past case's
-code lies in a range around the case's code; the weight of a past case is ``exp`` of the summed log weights of the
-comparisons that hold.
+`CaseIndex` stores the past cases by column, with one or two bytes per value. A *comparison* tests whether the code of a
+past case is within a range around the code of the case; the weight of a past case is ``exp`` of the sum of the log
+weights of the comparisons that hold.
 """
 
 from __future__ import annotations

@@ -19,8 +19,9 @@ class Ranges(NamedTuple):
 
     Attributes
     ----------
-    low, high : arrays of shape (n, K), of the index's type A comparison holds for a past case whose code c satisfies
-    ``low <= c <= high``; ``low > high`` never holds.
+    low, high : arrays of shape (n, K), of the index's type
+        A comparison holds for a past case whose code c satisfies ``low <= c <= high``. If ``low > high``, it never
+        holds.
     """
 
     low: Codes
@@ -30,30 +31,30 @@ class Ranges(NamedTuple):
         return len(self.low)
 
     def part(self, cases: slice | NDArray[np.int64]) -> Ranges:
-        """The ranges of some of the cases."""
+        """The ranges for some of the cases."""
         return Ranges(np.ascontiguousarray(self.low[cases]), np.ascontiguousarray(self.high[cases]))
 
 
 @dataclass(frozen=True, eq=False)
 class CaseIndex:
-    """N past cases, column by column, ordered by class.
+    """N past cases, stored by column and ordered by class.
 
     Attributes
     ----------
     codes : array of shape (P, N), uint8, uint16 or uint32
-        0 where the value is missing, else 1 + its place among the distinct values of the column.
+        0 if the value is missing, otherwise 1 + its position among the distinct values of the column.
     levels : tuple of P arrays
         The distinct values of each column, ascending.
     start : int array of shape (M + 1,)
-        Where each class begins.
+        The position at which each class begins.
     rows : int array of shape (N,)
-        Row of the original table of each stored case.
+        The row of each stored case in the original table.
     columns : int array of shape (K,)
         The column of each comparison.
     reach : array of shape (K,)
-        Largest difference of two values that pass the comparison; NaN for comparisons of missing values.
+        Largest difference between two values that pass the comparison; NaN for comparisons of missing values.
     weights : array of shape (N,), or None
-        Weight of the vote of each stored case, above 0; None: all 1.
+        Weight of each stored case's vote, above 0; None if all weights are 1.
 
     Examples
     --------
@@ -94,11 +95,11 @@ class CaseIndex:
         n_classes : int
             M.
         windows : P sequences of numbers
-            Largest difference of two values of a column that agree; several windows of a column count separately.
+            Largest difference between two values of a column that agree; several windows of a column count separately.
         has_missing : bool array of shape (P,), optional
-            Columns that need a comparison for missing values; if x is a part of a table, pass those of the whole table.
+            Columns that need a comparison for missing values; if x is part of a table, pass those of the whole table.
         weights : array of shape (N,), optional
-            Weight of the vote of each case, above 0.
+            Weight of each case's vote, above 0.
         """
         rows = np.argsort(y, kind="stable")
         levels = tuple(np.unique(column[~np.isnan(column)]) for column in x.T)
@@ -112,13 +113,13 @@ class CaseIndex:
         return cls(codes, levels, start, rows, *comparisons(windows, missing), own)
 
     def with_missing(self, has_missing: NDArray[np.bool_]) -> CaseIndex:
-        """The same past cases, with comparisons for missing values of these columns, (P,), only."""
+        """The same past cases with comparisons for missing values in these columns, (P,), and no others."""
         windows = [self.reach[(self.columns == j) & ~np.isnan(self.reach)] for j in range(len(self.levels))]
         columns, reach = comparisons(windows, has_missing)
         return replace(self, columns=columns, reach=reach)
 
     def with_cases(self, x: NDArray[np.float64], y: NDArray[np.int64]) -> CaseIndex:
-        """The same past cases and k more, with codes x, (k, P), and classes y; equal to an index of all of them.
+        """The same past cases and k more, with codes x, (k, P), and classes y. Equals an index built from all of them.
 
         The comparisons do not change.
 
@@ -131,7 +132,7 @@ class CaseIndex:
         """
         more = CaseIndex.build(x, y, self.n_classes, [()] * len(self.levels))
         levels = tuple(np.union1d(old, new) for old, new in zip(self.levels, more.levels, strict=True))
-        # Each new case follows the old ones of its class.
+        # Insert each new case after the existing cases of its class.
         order = np.argsort(np.concatenate([self.classes, more.classes]), kind="stable")
         codes = np.empty((len(levels), len(order)), _smallest_type(levels))
         for j, values in enumerate(levels):
@@ -139,7 +140,7 @@ class CaseIndex:
             codes[j] = np.concatenate(parts)[order]
         rows = np.concatenate([self.rows, self.n_cases + more.rows])[order]
         weights = None
-        if self.weights is not None:  # a further case counts once
+        if self.weights is not None:  # an added case counts once
             weights = np.concatenate([self.weights, np.ones(more.n_cases)])[order]
         return replace(self, codes=codes, levels=levels, start=self.start + more.start, rows=rows, weights=weights)
 
@@ -162,7 +163,7 @@ class CaseIndex:
 
     @property
     def log_range_of_weights(self) -> float:
-        """Logarithm of the ratio of the largest to the smallest weight."""
+        """Logarithm of the ratio of the largest weight to the smallest."""
         if self.weights is None or not len(self.weights):
             return 0.0
         return float(np.log(self.weights.max() / self.weights.min()))
@@ -170,9 +171,9 @@ class CaseIndex:
     @property
     def compares_missing(self) -> NDArray[np.bool_]:
         """Whether each column has a comparison for missing values, (P,)."""
-        found = np.zeros(len(self.levels), dtype=np.bool_)
-        found[self.columns[np.isnan(self.reach)]] = True
-        return found
+        compares = np.zeros(len(self.levels), dtype=np.bool_)
+        compares[self.columns[np.isnan(self.reach)]] = True
+        return compares
 
     @property
     def n_classes(self) -> int:
@@ -185,7 +186,7 @@ class CaseIndex:
         return np.repeat(np.arange(self.n_classes), np.diff(self.start))
 
     def positions(self) -> NDArray[np.int64]:
-        """Stored position of each row of the original table, (N,)."""
+        """The stored position of each row of the original table, (N,)."""
         places = np.empty(self.n_cases, np.int64)
         places[self.rows] = np.arange(self.n_cases)
         return places
@@ -199,10 +200,10 @@ class CaseIndex:
         >>> CaseIndex.build(x, np.array([1, 0]), 2, [(0.0,), (0.0,)]).values(np.array([1, 0])).tolist()
         [[0.0, 1.0], [2.0, nan]]
         """
-        found = np.empty((len(positions), len(self.levels)))
+        coded = np.empty((len(positions), len(self.levels)))
         for j, values in enumerate(self.levels):
-            found[:, j] = np.append(np.nan, values)[self.codes[j, positions]]
-        return found
+            coded[:, j] = np.append(np.nan, values)[self.codes[j, positions]]
+        return coded
 
     def ranges(self, x: NDArray[np.float64]) -> Ranges:
         """The codes that agree with each of n cases in each comparison; x has shape (n, P).
@@ -217,14 +218,14 @@ class CaseIndex:
                 first, last = np.zeros(len(x), np.int64), np.zeros(len(x), np.int64)
             else:
                 first, last = _agreeing(self.levels[j], x[:, j], float(reach))
-            nobody = np.isnan(x[:, j]) | (first > last)
-            low[:, k] = np.where(nobody, 1, first)
-            high[:, k] = np.where(nobody, 0, last)
+            no_match = np.isnan(x[:, j]) | (first > last)
+            low[:, k] = np.where(no_match, 1, first)
+            high[:, k] = np.where(no_match, 0, last)
         return Ranges(low, high)
 
 
 def _smallest_type(levels: Sequence[NDArray[np.float64]]) -> type[np.unsignedinteger[Any]]:
-    """The smallest type of codes, of which each column has one more than levels."""
+    """The smallest type for the codes; each column has one more code than levels."""
     most = max((len(values) for values in levels), default=0)
     return np.uint8 if most < 2**8 - 1 else np.uint16 if most < 2**16 - 1 else np.uint32
 
@@ -232,7 +233,7 @@ def _smallest_type(levels: Sequence[NDArray[np.float64]]) -> type[np.unsignedint
 def comparisons(
     windows: Sequence[Sequence[float] | NDArray[np.float64]], has_missing: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Column and reach of every comparison."""
+    """The column and reach of every comparison."""
     reach = [[*each, *([np.nan] if missing else [])] for each, missing in zip(windows, has_missing, strict=True)]
     columns = np.repeat(np.arange(len(reach)), [len(each) for each in reach])
     return columns, np.concatenate([np.empty(0), *reach])
@@ -241,10 +242,10 @@ def comparisons(
 def _agreeing(
     levels: NDArray[np.float64], values: NDArray[np.float64], window: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """First and last code whose level is within the window of each value; first > last if there is none.
+    """First and last code with a level within the window around each value; first > last if there is no such level.
 
-    Rounding in ``value - window`` may be off by one level, which the comparison ``abs(level - value) <= window``, the
-    definition of agreement, puts right.
+    Because of rounding, ``value - window`` may be off by one level. The definition of agreement,
+    ``abs(level - value) <= window``, corrects this.
     """
     if not len(levels):
         return np.ones(len(values), np.int64), np.zeros(len(values), np.int64)

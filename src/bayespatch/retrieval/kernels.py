@@ -1,9 +1,9 @@
 """CPU kernels for comparisons and for sums over past cases.
 
-The comparisons of a past case are the bits of a few *keys*, up to `MOST_BITS` bits each, and a table has the product of
-the weights for every key. So the weight of a past case, in all draws at once, is a product of a few table rows.
+The comparisons of a past case are the bits of a few *keys* of up to `MOST_BITS` bits, and a table has the product of
+the weights for every key. So the weight of a past case, in all draws at once, is the product of a few table rows.
 
-A past case is skipped if its weight is negligible compared with the largest one in every draw: all skipped cases
+A past case is skipped if its weight is negligible in every draw compared with the largest weight: all skipped cases
 together have at most `NEGLIGIBLE` times the largest weight.
 """
 
@@ -15,15 +15,15 @@ import numpy as np
 
 from bayespatch.engine.compiling import compiled, vectorised
 
-MOST_BITS = 10  # of a key: a table of 1,024 rows and 100 draws is 400 kB
-BLOCK = 2048  # past cases at a time: their keys stay in the fastest cache
-ADDED = 128  # weights that are added up in single precision before their sum is added in double
+MOST_BITS = 10  # of a key: a table with 1,024 rows and 100 draws takes 400 kB
+BLOCK = 2048  # past cases processed at a time, so that their keys stay in the fastest cache
+ADDED = 128  # weights that are added in single precision before their sum is added in double precision
 NEGLIGIBLE = 1e-7
 
 
 @vectorised
 def find_keys(codes, columns, low, high, first, keys):
-    """keys_b: bit k is set where past case first + b passes comparison k."""
+    """keys_b: bit k is set if past case first + b passes comparison k."""
     n = len(keys)
     keys[:] = 0
     none = np.uint16(0)
@@ -57,7 +57,7 @@ def drop_excluded(excluded, first, kept):
 
 @compiled
 def bound(rows, kept, upper, lower, best, above):
-    """above[b]: the largest log weight of a past case in any draw. Returns the largest guaranteed one so far."""
+    """above[b]: an upper bound on the log weight of a past case in any draw. Returns the largest lower bound so far."""
     for b in range(rows.shape[1]):
         if not kept[b]:
             continue
@@ -72,8 +72,8 @@ def bound(rows, kept, upper, lower, best, above):
 
 @compiled
 def compact(rows, kept, above, least, places):
-    """Move the rows of past cases that may matter to the front; returns their number. places: their previous "
-    "positions.
+    """Move the rows of past cases that may matter to the front, and store their previous positions in `places`; returns
+    their number.
     """
     n = 0
     for b in range(rows.shape[1]):
@@ -117,7 +117,7 @@ def add_many(table, rows, product, total):
 
 @vectorised
 def add_weighted(table, rows, weight, places, first, product, total):
-    """The same for weighted cases: past case b counts weight[first + places[b]] times."""
+    """As `add_many`, for weighted cases: past case b counts weight[first + places[b]] times."""
     for b in range(rows.shape[1]):
         factor = np.float32(weight[first + places[b]])
         leading = table[rows[0, b]]
@@ -142,7 +142,7 @@ def log_weight(table, rows, b, logs):
 
 @compiled
 def best_past_case(codes, start, layout, low, high, excluded, upper, lower, scratch):
-    """The largest guaranteed log weight among all past cases, and the log weights of such a case in `scratch.logs`."""
+    """The largest lower bound on the log weight of a past case; sets `scratch.logs` to the log weights of that case."""
     best = -math.inf
     for m in range(len(start) - 1):
         for first in range(start[m], start[m + 1], BLOCK):
@@ -164,9 +164,9 @@ def best_past_case(codes, start, layout, low, high, excluded, upper, lower, scra
 
 @compiled
 def vote_on_case(codes, start, weight, layout, low, high, excluded, tables, scratch, sums, shift):
-    """sums[m, d]: total weight of the past cases of each class in each draw, over exp(shift[d]).
+    """sums[m, d]: total weight of the past cases of each class in each draw, divided by exp(shift[d]).
 
-    `weight` has the past cases' weights, or is empty if all are equal.
+    `weight` has the weights of the past cases, or is empty if all are equal.
     """
     sums[:] = 0.0
     shift[:] = 0.0
@@ -220,7 +220,7 @@ def dot_by_chain(weights, scale, shares, at):
     """shares[c, at] = sum_d weights[d] scale[d] over the draws of chain c."""
     size = len(weights) // len(shares)
     for c in range(len(shares)):
-        # Slices, because an index that may be negative keeps a loop from being vectorised.
+        # Slices, because an index that might be negative prevents vectorization.
         own, factor = weights[c * size : (c + 1) * size], scale[c * size : (c + 1) * size]
         total = np.float32(0.0)
         for d in range(len(own)):
@@ -230,7 +230,7 @@ def dot_by_chain(weights, scale, shares, at):
 
 @vectorised
 def multiply_rest(table, rows, b, product):
-    """product_d: the weights of past case b without those of its first key; it has three keys or more."""
+    """product_d: the weights of past case b without its first key; there are at least three keys."""
     first, second = table[rows[1, b]], table[rows[2, b]]
     for d in range(len(product)):
         product[d] = first[d] * second[d]
@@ -242,7 +242,7 @@ def multiply_rest(table, rows, b, product):
 
 @compiled
 def share_block(tables, scratch, scaled, scale, n, first, shift, shares):
-    """Shares of the first n past cases in `scratch.rows`; `scaled` has the rows of the first key times their scale."""
+    """Shares of the first n past cases in `scratch.rows`; `scaled` has the rows of the first key times the scale."""
     rows, product, places = scratch.rows, scratch.product, scratch.places
     for b in range(n):
         at = first + places[b]
@@ -262,7 +262,7 @@ def share_block(tables, scratch, scaled, scale, n, first, shift, shares):
 
 @compiled
 def share_on_case(codes, start, layout, low, high, excluded, tables, scratch, scale, shift, shares):
-    """shares[c, b] = sum_d scale[m, d] weight[b, d] / exp(shift[d]) over the draws of chain c; b is of class m."""
+    """shares[c, b] = sum_d scale[m, d] weight[b, d] / exp(shift[d]) over the draws of chain c; m is the class of b."""
     shares[:] = 0.0
     best = -math.inf
     for m in range(len(start) - 1):
@@ -303,7 +303,7 @@ def exponentiate_rows(table, rows, top, weights):
 
 @compiled
 def weigh_left_out(codes, start, weight, layout, low, high, excluded, table, by_logs, top, scratch, sums):
-    """sums[m, r]: total weight of the past cases of class m that have table row r, in one draw, over exp(top)."""
+    """sums[m, r]: total weight of the past cases of class m with table row r, in one draw, divided by exp(top)."""
     sums[:] = 0.0
     for m in range(len(start) - 1):
         for first in range(start[m], start[m + 1], BLOCK):
@@ -348,9 +348,10 @@ def best_left_out(codes, start, layout, low, high, excluded, table, scratch):
 
 @compiled
 def sum_by_comparison(by_row, layout, sums):
-    """sums[k]: total weight of the past cases that pass comparison k; sums[K]: of all. Overwrites `by_row`, (T,).
+    """sums[k]: total weight of the past cases that pass comparison k; sums[K]: total weight of all past cases.
 
-    For each key, the half of the rows with the highest bit set is summed, then folded into the other half.
+    For each key, the half of the rows with the highest bit set is summed, then added to the other half. Overwrites
+    `by_row`, (T,).
     """
     for c in range(len(layout.offset)):
         begin, n_bits, offset = layout.bits[c], layout.bits[c + 1] - layout.bits[c], layout.offset[c]
@@ -366,7 +367,7 @@ def sum_by_comparison(by_row, layout, sums):
 
 @compiled
 def vote_on_cases(codes, start, weight, layout, low, high, excluded, edges, tables, scratch, first, last, sums, shift):
-    """Cases first..last-1; `excluded[edges[i]:edges[i + 1]]` may not vote on case i."""
+    """`vote_on_case` for cases first..last-1; `excluded[edges[i]:edges[i + 1]]` may not vote on case i."""
     for i in range(first, last):
         out = excluded[edges[i] : edges[i + 1]]
         vote_on_case(codes, start, weight, layout, low[i], high[i], out, tables, scratch, sums[i], shift[i])

@@ -1,8 +1,8 @@
 """Past cases in several parts (in files, in this process or on Dask workers) that vote as one index.
 
-A part stores its own cases (`PastPart`), with one or two bytes per value. Coded values of the cases and log weights are
-sent to every part; sums and the largest voters are returned. The size of both does not depend on the number of past
-cases.
+A part stores its cases (`PastPart`) with one or two bytes per value. Every part receives the coded values of the cases
+and the log weights, and returns sums and the past cases with the largest shares. The size of these messages does not
+depend on the number of past cases.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from bayespatch.retrieval.sums import Array, LeaveOneOutScores, LeaveOneOutSums,
 from bayespatch.retrieval.votes import leave_one_out_sums, vote, vote_shares
 from bayespatch.types import JSONObject, Parameters
 
-SHARES_AT_ONCE = 2**24  # of past cases in the votes on some cases, in a part
-ENDING = ".cases"  # of a file with a part
+SHARES_AT_ONCE = 2**24  # limit on past cases x predicted cases per step within a part
+ENDING = ".cases"  # file name extension of a part
 
 
 class LargestShares(NamedTuple):
@@ -52,14 +52,14 @@ class LargestShares(NamedTuple):
 
     @classmethod
     def of(cls, shares: Array, rows: NDArray[np.int64], k: int) -> LargestShares:
-        """From the shares of all past cases, (n, N), and their rows, (N,)."""
+        """The largest shares of all past cases, given their shares, (n, N), and rows, (N,)."""
         places = np.empty((len(shares), min(k, len(rows))), np.int64)
         for i, each in enumerate(shares):
             places[i] = _largest(each, rows, k)
         return cls(rows[places], np.take_along_axis(shares, places, axis=1), (shares**2).sum(axis=1))
 
     def merged(self, other: LargestShares, k: int) -> LargestShares:
-        """The k largest of both."""
+        """The k largest shares of both."""
         rows = np.concatenate([self.rows, other.rows], axis=1)
         shares = np.concatenate([self.shares, other.shares], axis=1)
         order = np.lexsort((rows, -shares))[:, :k]
@@ -68,7 +68,7 @@ class LargestShares(NamedTuple):
 
 
 def _largest(shares: Array, rows: NDArray[np.int64], k: int) -> NDArray[np.int64]:
-    """Where the k largest shares are; equal shares by row."""
+    """Positions of the k largest shares; equal shares are ordered by row."""
     k = min(k, len(shares))
     if k == 0:
         return np.empty(0, np.int64)
@@ -78,19 +78,19 @@ def _largest(shares: Array, rows: NDArray[np.int64], k: int) -> NDArray[np.int64
 
 
 Result = TypeVar("Result")
-# Of a part: coded values (n, P), classes (n,) and, where past cases are to be shown, own values (n, P) and names
+# Of a part: coded values (n, P), classes (n,) and, if past cases can be shown, original values (n, P) and names
 Coded: TypeAlias = tuple[Array, NDArray[np.int64]] | tuple[Array, NDArray[np.int64], Array, Sequence[str] | None]
 
 
 class Each(Protocol):
-    """Calls a function with each of several argument lists, and returns the results in order."""
+    """Calls a function with each of several argument lists and returns the results in order."""
 
     def __call__(self, function: Callable[..., Result], arguments: Sequence[tuple[object, ...]]) -> Iterable[Result]:
-        """Call it with each."""
+        """Call `function` with each of the `arguments`."""
 
 
 class Parts(Protocol):
-    """Several `PastPart`, in any location."""
+    """Several `PastPart` objects, in any location."""
 
     def each(self, function: Callable[..., Result], shared: object, own: Iterable[object]) -> Iterator[Result]:
         """Call function(shared, part, own argument) for every part, in order."""
@@ -140,7 +140,7 @@ class PartsInFiles:
         return (function(shared, self._part(name), value) for name, value in zip(self.digests, own, strict=True))
 
     def check(self) -> None:
-        """Compare every file with its digest; a difference is a StorageError."""
+        """Compare every file with its digest; a difference raises a StorageError."""
         for digest in self.digests:
             path = self.path(digest)
             if not os.path.isfile(path):
@@ -150,10 +150,10 @@ class PartsInFiles:
                 raise refuse(path, "this file of past cases is damaged: its checksum differs")
 
     def delete_others(self) -> None:
-        """Delete the files of the folder that are not among these parts."""
-        known = {digest + ENDING for digest in self.digests}
+        """Delete all files in the folder except these parts."""
+        names = {digest + ENDING for digest in self.digests}
         for name in os.listdir(self.folder):
-            if name.endswith(ENDING) and name not in known:
+            if name.endswith(ENDING) and name not in names:
                 os.unlink(os.path.join(self.folder, name))
 
     def close(self) -> None:
@@ -177,18 +177,18 @@ class PartsInFiles:
 
 
 def not_portable() -> NoReturn:
-    """Refuse to copy past cases that are not in permanent files."""
+    """Reject a copy of past cases that are not in permanent files."""
     raise TypeError(
-        "the past cases of this model are in temporary files or on Dask workers and cannot be copied or pickled with "
-        "it; save the model with save(path) and load it where it is needed"
+        "the past cases of this model are in temporary files or on Dask workers, so it cannot be copied or pickled "
+        "with them; save the model with save(path) and load it where it is needed"
     )
 
 
 class PartitionedIndex:
     """Past cases in several parts.
 
-    Its results equal those of one `CaseIndex` of the concatenated parts, up to rounding. Past cases are identified by
-    their row in the whole table. Make one with `build`.
+    Its results equal the results of a single `CaseIndex` of the concatenated parts, up to rounding. Past cases are
+    identified by their row in the whole table. Use `build` to create an index.
 
     Attributes
     ----------
@@ -197,7 +197,7 @@ class PartitionedIndex:
     n_classes : int
         M.
     n_by_class : int array of shape (M,)
-        Past cases of each class.
+        Number of past cases of each class.
     compares_missing : bool array of shape (P,)
         The columns with a comparison for missing values.
     columns, reach : arrays of shape (K,)
@@ -251,44 +251,46 @@ class PartitionedIndex:
             Maps the arguments of a part to its coded values (n, P) and classes (n,) and, if past cases can be shown,
             their original values (n, P) and names (n texts, or None); see `Partitions.coding`.
         arguments : iterable of tuples
-            The arguments for each part. They may contain parts of Dask collections.
+            The arguments for each part. They may include parts of Dask collections.
         n_classes, windows
             As in `CaseIndex.build`.
         has_missing : bool array of shape (P,), optional
-            Columns that need a comparison for missing values; by default those with missing values in any part.
+            Columns that need a comparison for missing values; by default, the columns with missing values in any part.
         scheduler : str, optional
-            Address of a Dask scheduler: each part stays on a worker. Without it, the parts are stored in this process,
-            or in files.
+            Address of a Dask scheduler; each part then stays on a worker. By default, the parts are stored in this
+            process or in files.
         each : callable, optional
-            Calls a function with each of a number of argument lists, as `Partitions.each`; by default, without a
-            scheduler, parts are read one after the other in this process.
+            Calls a function with each of several argument lists, like `Partitions.each`. By default, without a
+            scheduler, parts are read one after another in this process.
         in_files : bool
-            Without a scheduler: keep the parts in temporary files, which are deleted with the index.
+            Without a scheduler: store the parts in temporary files, which are deleted with the index.
         """
-        how = read, n_classes, [tuple(each) for each in windows], has_missing
-        whole = [(*how, *given) for given in arguments]
-        if not whole:
+        settings = read, n_classes, [tuple(each) for each in windows], has_missing
+        calls = [(*settings, *argument) for argument in arguments]
+        if not calls:
             raise ValueError("the table has no parts; pass at least one")
         parts: Parts
         if scheduler is not None:
             from bayespatch.workers import HeldParts
 
-            parts = HeldParts(_indexed, whole, scheduler)
+            parts = HeldParts(_indexed, calls, scheduler)
         elif in_files:
             folder = tempfile.mkdtemp(prefix="bayespatch-")
             try:
-                ask = [(folder, *one) for one in whole]
-                parts = PartsInFiles(folder, list(each(_filed, ask) if each else starmap(_filed, ask)), True)
+                file_calls = [(folder, *one) for one in calls]
+                parts = PartsInFiles(
+                    folder, list(each(_filed, file_calls) if each else starmap(_filed, file_calls)), True
+                )
             except BaseException:
                 shutil.rmtree(folder, ignore_errors=True)
                 raise
         else:
-            parts = PartsHere(each(_indexed, whole) if each is not None else starmap(_indexed, whole))
-        return cls.of_parts(parts, len(whole), windows)
+            parts = PartsHere(each(_indexed, calls) if each is not None else starmap(_indexed, calls))
+        return cls.of_parts(parts, len(calls), windows)
 
     @classmethod
     def of_parts(cls, parts: Parts, n_parts: int, windows: Sequence[Sequence[float]]) -> PartitionedIndex:
-        """Create an index of existing parts; on an error they are dropped."""
+        """Create an index of existing parts; if this fails, the parts are dropped."""
         try:
             sizes, missing = zip(*parts.each(_described, None, range(n_parts)), strict=True)
             by_class = np.array(sizes, np.int64)
@@ -311,7 +313,7 @@ class PartitionedIndex:
 
     @property
     def total_weight(self) -> float:
-        """Sum of the weights of all past cases, which have equal weights."""
+        """Sum of the weights of all past cases; every past case has weight 1."""
         return float(self.n_cases)
 
     @property
@@ -337,9 +339,9 @@ class PartitionedIndex:
         log_weights : array of shape (D, K)
             Log weight of every comparison in each draw.
         left_out : LeftOut, optional
-            Past cases that may not vote on a case, by their rows in the whole table (`LeftOut.of_rows`).
+            Past cases that may not vote on a case, as rows of the whole table (`LeftOut.of_rows`).
         n_threads : int
-            Threads for each part; on workers one thread handles a part.
+            Threads for each part; on workers, one thread handles a part.
         engine : {"cpu", "cuda", "auto"}
             The engine that computes the votes of a part.
         """
@@ -364,11 +366,11 @@ class PartitionedIndex:
         x, log_weights, left_out, n_threads, engine
             As in `vote`.
         totals : VoteSums
-            What `vote` returned.
+            The result of `vote`.
         heard : array of shape (M,) or (n, M)
             Weight of a vote for each class.
         k : int
-            Number to return; fewer if there are fewer past cases.
+            Number of past cases to return; fewer if there are not as many.
         """
         question = self._question(x, log_weights, left_out, n_threads, engine)
         results = self._each(_largest_shares, (question, totals, heard, k))
@@ -387,9 +389,9 @@ class PartitionedIndex:
         n_threads: int = 1,
         engine: str = "cpu",
     ) -> LeaveOneOutScores:
-        """Predict past cases from all others in one draw.
+        """Predict each of n past cases from all the others in one draw.
 
-        `x`, `left_out`, `n_threads` and `engine` are as in `vote`, the other arguments as in
+        `x`, `left_out`, `n_threads` and `engine` are the same as in `vote`, the other arguments the same as in
         `bayespatch.retrieval.leave_one_out`.
         """
         question = self._question(x, log_weights[None], left_out, n_threads, engine)
@@ -399,18 +401,18 @@ class PartitionedIndex:
     def cases(self, rows: NDArray[np.int64]) -> PastCases:
         """The past cases in k rows of the whole table."""
         part_of = np.searchsorted(self.first_row, rows, side="right") - 1
-        asked = [rows[part_of == k] - first for k, first in enumerate(self.first_row[:-1].tolist())]
-        found: list[PastCases] = list(self.parts.each(_cases, None, asked))
+        rows_by_part = [rows[part_of == k] - first for k, first in enumerate(self.first_row[:-1].tolist())]
+        results: list[PastCases] = list(self.parts.each(_cases, None, rows_by_part))
         places = np.empty(len(rows), np.int64)
         places[np.argsort(part_of, kind="stable")] = np.arange(len(rows))
-        x, y, values = (np.concatenate([part[k] for part in found])[places] for k in range(3))
-        if all(part.ids is None for part in found):
+        x, y, values = (np.concatenate([part[k] for part in results])[places] for k in range(3))
+        if all(part.ids is None for part in results):
             return PastCases(x, y, values, None)
-        ids = [name for part in found for name in part.ids or ()]
+        ids = [name for part in results for name in part.ids or ()]
         return PastCases(x, y, values, [ids[place] for place in places.tolist()])
 
     def rows_with(self, values: Array) -> list[NDArray[np.int64]]:
-        """Rows of the whole table with exactly the original values of each of n cases, (n, P)."""
+        """For each of n cases, (n, P), the rows of the whole table with exactly its original values."""
         parts = list(self._each(_rows_with, values))
         return [np.concatenate(rows) for rows in zip(*parts, strict=True)] if len(values) else []
 
@@ -419,7 +421,7 @@ class PartitionedIndex:
         return np.concatenate(list(self._each(_rows_named, name)))
 
     def write(self, folder: str) -> tuple[str, ...]:
-        """Write the parts as files of a folder, one after the other; returns their digests."""
+        """Write the parts as files in a folder, one after another; returns their digests."""
         if isinstance(self.parts, PartsInFiles):
             for digest in self.parts.digests:
                 place = os.path.join(folder, digest + ENDING)
@@ -430,7 +432,7 @@ class PartitionedIndex:
         return tuple(_written(folder, part) for part in parts)
 
     def close(self) -> None:
-        """Drop the parts, on workers too."""
+        """Drop the parts, including parts on workers."""
         self.parts.close()
 
     def __enter__(self) -> PartitionedIndex:
@@ -443,17 +445,17 @@ class PartitionedIndex:
         self, x: Array, log_weights: Array, left_out: LeftOut | None, n_threads: int, engine: str
     ) -> _Question:
         out = LeftOut.nobody(len(x)) if left_out is None else left_out
-        own = n_threads if isinstance(self.parts, PartsHere | PartsInFiles) else 1  # a worker has a part in each thread
+        own = n_threads if isinstance(self.parts, PartsHere | PartsInFiles) else 1  # each worker thread has a part
         return _Question(x, log_weights, out, self.compares_missing, engine, own)
 
     def __deepcopy__(self, _: object) -> PartitionedIndex:
-        return self  # nothing in it changes
+        return self  # immutable
 
     def _each(self, function: Callable[..., Result], shared: object) -> Iterator[Result]:
         return self.parts.each(function, shared, self.first_row[:-1].tolist())
 
 
-# Where a part lies
+# Functions that run where a part is stored
 
 
 class _Question(NamedTuple):

@@ -1,7 +1,7 @@
-"""One part of the past cases: codes, original values and names, in memory or mapped from a file.
+"""A part of the past cases: codes, original values and names, in memory or mapped from a file.
 
-A file has the arrays as safetensors. Mapped arrays are read from disk on access, so a process needs memory only for
-what it uses: the codes for a vote, the values and names of a few past cases for an explanation.
+A file contains the arrays as safetensors. Mapped arrays are read from disk on access, so a process needs memory only
+for the arrays that it uses: the codes for a vote, the values and names of a few past cases for an explanation.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class PastCases(NamedTuple):
     y : int array of shape (k,)
         Their classes.
     values : array of shape (k, P)
-        Their own values, as `EncodedTable.values`.
-    ids : list of k texts, or None
+        Their original values, as in `EncodedTable.values`.
+    ids : list of k strings, or None
         Their names.
     """
 
@@ -45,14 +45,14 @@ class PastCases(NamedTuple):
 
 
 class Names(NamedTuple):
-    """Names of n past cases: concatenated in UTF-8, and the end of each."""
+    """Names of n past cases: the concatenated names in UTF-8, and the end of each."""
 
     letters: NDArray[np.uint8]
     ends: NDArray[np.int64]
 
     @classmethod
     def of(cls, texts: Sequence[str]) -> Names:
-        """From texts.
+        """Store a sequence of strings.
 
         Examples
         --------
@@ -64,21 +64,21 @@ class Names(NamedTuple):
         return cls(np.frombuffer(b"".join(encoded), dtype=np.uint8), ends)
 
     def places_of(self, text: str) -> NDArray[np.int64]:
-        """Where this name is.
+        """Positions of this name.
 
         Examples
         --------
         >>> Names.of(["ab", "c", "b"]).places_of("b")
         array([2])
         """
-        wanted = np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
+        letters_of_text = np.frombuffer(text.encode("utf-8", "surrogatepass"), dtype=np.uint8)
         starts = np.append(0, self.ends)[:-1]
-        places = np.flatnonzero(self.ends - starts == len(wanted))
-        letters = self.letters[starts[places, None] + np.arange(len(wanted))]
-        return places[(letters == wanted).all(axis=1)]
+        places = np.flatnonzero(self.ends - starts == len(letters_of_text))
+        letters = self.letters[starts[places, None] + np.arange(len(letters_of_text))]
+        return places[(letters == letters_of_text).all(axis=1)]
 
     def at(self, places: NDArray[np.int64]) -> list[str]:
-        """Some of them."""
+        """The names at some positions."""
         starts = np.where(places > 0, self.ends[places - 1], 0)
         ends = self.ends[places]
         return [
@@ -96,9 +96,9 @@ class PastPart:
     index : CaseIndex
         Their codes.
     own : CaseIndex or None
-        Their original values, stored in the same way and order, without comparisons. None: only the codes are known.
+        Their original values, stored in the same way and order, without comparisons. None if only the codes are known.
     names : Names or None
-        By row of the part; None: rows are numbered.
+        The name of each row of the part; None if the rows are numbered.
     """
 
     index: CaseIndex
@@ -116,7 +116,7 @@ class PastPart:
         windows: Sequence[Sequence[float]],
         has_missing: NDArray[np.bool_] | None = None,
     ) -> PastPart:
-        """From coded rows, (n, P), with classes, (n,), original values, (n, P), and names."""
+        """Build a part from coded rows, (n, P), with classes, (n,), original values, (n, P), and names."""
         index = CaseIndex.build(x, y, n_classes, windows, has_missing)
         nothing: list[tuple[float, ...]] = [()] * x.shape[1]
         no_comparison = np.zeros(x.shape[1], dtype=np.bool_)
@@ -148,7 +148,7 @@ class PastPart:
     # Files
 
     def write(self, path: str) -> str:
-        """Write a file, which gets its name once it is complete and on disk; returns its SHA-256."""
+        """Write a file, which gets its final name once it is complete and on disk; returns its SHA-256."""
         arrays = _arrays_of(self.index, "index.")
         if self.own is not None:
             arrays |= _arrays_of(self.own, "own.")
@@ -167,7 +167,7 @@ class PastPart:
             own = _index_of(arrays, "own.") if "own.codes" in arrays else None
             part = cls(_index_of(arrays, "index."), own, names)
             if arrays:
-                raise ValueError(f"the array {next(iter(arrays))!r} is not known")
+                raise ValueError(f"unknown array {next(iter(arrays))!r}")
             part._check()
         except OSError as error:
             wrong = f"past cases cannot be read ({error.strerror or error})"
@@ -179,13 +179,13 @@ class PastPart:
     def _check(self) -> None:
         index, own, names, n = self.index, self.own, self.names, self.index.n_cases
         if own is not None and (own.n_cases != n or len(own.levels) != len(index.levels)):
-            raise ValueError("codes and values are not of the same cases")
+            raise ValueError("codes and values belong to different cases")
         if own is not None and not (np.array_equal(own.rows, index.rows) and np.array_equal(own.start, index.start)):
-            raise ValueError("codes and values are not in the same order")
+            raise ValueError("codes and values are in different orders")
         if names is not None:
             ends = np.append(0, names.ends)
             if names.ends.shape != (n,) or np.any(np.diff(ends) < 0) or ends[-1] != len(names.letters):
-                raise ValueError("the names do not follow one another")
+                raise ValueError("the names overlap or have gaps")
 
 
 def _arrays_of(index: CaseIndex, prefix: str) -> dict[str, AnyArray]:
@@ -205,13 +205,13 @@ def _index_of(arrays: dict[str, AnyArray], prefix: str) -> CaseIndex:
     ):
         raise ValueError("arrays have unexpected types")
     if len(start) < 2 or start[0] != 0 or start[-1] != n or np.any(np.diff(start) < 0):
-        raise ValueError("the classes do not follow one another")
+        raise ValueError("the classes overlap or have gaps")
     if len(rows) != n or (n and (rows.min() < 0 or rows.max() >= n or np.any(np.bincount(rows) != 1))):
         raise ValueError("the rows are not numbered from 0")
     if ends.shape != (n_features,) or np.any(np.diff(ends, prepend=0) < 0) or (n_features and ends[-1] != len(levels)):
-        raise ValueError("the levels do not follow one another")
+        raise ValueError("the levels overlap or have gaps")
     if columns.shape != reach.shape or (len(columns) and (columns.min() < 0 or columns.max() >= n_features)):
-        raise ValueError("a comparison is of a column that does not exist")
+        raise ValueError("a comparison uses a column that does not exist")
     by_column = tuple(np.split(levels, ends[:-1])) if n_features else ()
     for each, values in zip(codes, by_column, strict=True):
         if n and int(each.max()) > len(values):

@@ -1,4 +1,4 @@
-"""Sums of votes, which can be added over parts of the past cases, and the results derived from them."""
+"""Sums of votes, which can be added over parts of the past cases, and results derived from them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from bayespatch.retrieval.index import CaseIndex
 
 Array = NDArray[np.float64]
 
-LEAST = 0.01  # share of the votes that goes to the base rates, so that no share is 0
-# Products of weights down to these logarithms are well within single and double precision; beyond that, logarithms are
-# added.
+LEAST = 0.01  # share of the votes reserved for the base rates, so that no share is 0
+# If the logarithms of the weights are above these limits, products are safe in single and double precision; otherwise,
+# logarithms are added.
 MOST_SUMMED, MOST_SUMMED_DOUBLE = 80.0, 640.0
 
 
 class Layout(NamedTuple):
-    """The grouping of comparisons into keys."""
+    """How comparisons are grouped into keys."""
 
     columns: NDArray[np.int64]  # (K,)
     bits: NDArray[np.int64]  # (C + 1,) first comparison of each key
@@ -26,7 +26,7 @@ class Layout(NamedTuple):
 
     @classmethod
     def of(cls, index: CaseIndex, most_bits: int) -> Layout:
-        """Keys of nearly equal length, at most `most_bits` each."""
+        """Keys of nearly equal length, with at most `most_bits` bits each."""
         n = len(index.columns)
         n_keys = max(1, -(-n // most_bits))
         bits = np.array([n * c // n_keys for c in range(n_keys + 1)], np.int64)
@@ -35,11 +35,14 @@ class Layout(NamedTuple):
 
     @property
     def n_rows(self) -> int:
-        """T, rows of the table."""
+        """T, the number of table rows."""
         return int(np.sum(1 << np.diff(self.bits)))
 
     def log_table(self, log_weights: Array) -> Array:
-        """Summed log weights for every value of every key, (T, D), relative to all comparisons holding; from (D, K)."""
+        """Summed log weights, (T, D), of every value of every key, relative to the case that all comparisons hold.
+
+        `log_weights` has shape (D, K).
+        """
         parts = []
         for begin, end in zip(self.bits[:-1], self.bits[1:], strict=True):
             weights = log_weights[:, begin:end].T
@@ -52,7 +55,7 @@ class Layout(NamedTuple):
 
 
 def fits_products(log_weights: Array, most: float) -> bool:
-    """Whether the products of the weights of all draws, (D, K), are within a range of exp(most)."""
+    """Whether the products of the weights, (D, K), of all draws are within a range of exp(most)."""
     return bool(np.abs(log_weights).sum(axis=1).max(initial=0.0) <= most)
 
 
@@ -77,22 +80,22 @@ class LeftOut(NamedTuple):
 
     @classmethod
     def members(cls, index: CaseIndex, rows: NDArray[np.int64], groups: NDArray[np.int64] | None = None) -> LeftOut:
-        """Past cases of these rows, each without itself and without the rest of its group.
+        """For past cases in these rows: leave out the case itself and the rest of its group.
 
         Parameters
         ----------
         index : CaseIndex
             The past cases.
         rows : int array of shape (n,)
-            Rows of the original table; -1 for a case that is no past case.
+            Rows of the original table; -1 for a case that is not a past case.
         groups : int array of shape (N,), optional
-            The group of each row of the original table; None: each row is its own.
+            The group of each row of the original table; None if each row is a separate group.
         """
         return cls.of_rows(rows, groups).stored_in(index)
 
     @classmethod
     def of_rows(cls, rows: NDArray[np.int64], groups: NDArray[np.int64] | None = None) -> LeftOut:
-        """As `members`, but with rows of the original table as the positions."""
+        """As `members`, but positions are rows of the original table."""
         if groups is None:
             known = rows >= 0
             return cls(rows[known], np.append(0, np.cumsum(known)))
@@ -104,7 +107,7 @@ class LeftOut(NamedTuple):
         return cls(np.concatenate([np.empty(0, np.int64), *parts]), np.append(0, np.cumsum(last - first)))
 
     def stored_in(self, index: CaseIndex, first: int = 0) -> LeftOut:
-        """Map rows of a table to stored positions in an index of its rows first, first + 1, ...; drop other rows."""
+        """Map rows of a table to stored positions in an index of rows first, first + 1, ...; drop all other rows."""
         inside = (self.positions >= first) & (self.positions < first + index.n_cases)
         n = len(self.edges) - 1
         if not inside.any():
@@ -115,7 +118,7 @@ class LeftOut(NamedTuple):
         return LeftOut(positions[order], np.append(0, np.cumsum(np.bincount(case, minlength=n))))
 
     def among(self, rows: NDArray[np.int64]) -> LeftOut:
-        """Map rows of a table to the positions of some of its rows, (S,), each once; drop the others.
+        """Map rows of a table to positions in `rows`, (S,), a list of distinct rows; drop all other rows.
 
         Examples
         --------
@@ -130,7 +133,7 @@ class LeftOut(NamedTuple):
         return LeftOut(order[place[inside]], edges)
 
     def and_these(self, numbers: NDArray[np.int64], excluded: NDArray[np.bool_]) -> LeftOut:
-        """The same and further past cases: `excluded` (n, N) marks some of those at the positions `numbers`, (N,)."""
+        """Also leave out the past cases marked in `excluded` (n, N), whose positions are `numbers`, (N,)."""
         parts = [
             np.union1d(self.positions[first:last], numbers[marked])
             for first, last, marked in zip(self.edges[:-1], self.edges[1:], excluded, strict=True)
@@ -140,12 +143,12 @@ class LeftOut(NamedTuple):
 
 
 class VoteSums(NamedTuple):
-    """Total weight of the past cases of each class, for n cases and D draws. Those of partitions can be added.
+    """Total weight of the past cases of each class, for n cases and D draws. The sums of several parts can be added.
 
     Attributes
     ----------
     sums : array of shape (n, M, D)
-        Over ``exp(shift)``.
+        The weights, divided by ``exp(shift)``.
     shift : array of shape (n, D)
     """
 
@@ -153,16 +156,16 @@ class VoteSums(NamedTuple):
     shift: Array
 
     def shares(self, heard: Array) -> Array:
-        """Share of the votes for each class in each draw, (n, D, M); equal shares without voters.
+        """Share of the votes for each class in each draw, (n, D, M); all classes have equal shares if nobody votes.
 
-        `heard`: weight of a vote for each class, (M,), or for each case and class, (n, M).
+        `heard`: weight of a vote for each class, (M,), or by case and class, (n, M).
         """
         weighted = np.moveaxis(self.sums, 1, 2) * np.atleast_2d(heard)[:, None]
         total = weighted.sum(axis=2, keepdims=True)
         return np.asarray(np.where(total > 0.0, weighted / np.where(total > 0.0, total, 1.0), 1.0 / heard.shape[-1]))
 
     def scale(self, heard: Array) -> Array:
-        """Factor from the weight of a past case, by class and draw, to its mean share of the votes, (n, M, D)."""
+        """Factors that convert weights of past cases to mean shares of the votes, by class and draw, (n, M, D)."""
         n, n_classes, n_draws = self.sums.shape
         weights = np.broadcast_to(heard, (n, n_classes))[:, :, None]
         total = (self.sums * weights).sum(axis=1)
@@ -175,7 +178,7 @@ class VoteSums(NamedTuple):
             return np.asarray(np.log(self.sums.sum(axis=1)) + self.shift)
 
     def __add__(self, other: object) -> VoteSums:
-        """The votes of two parts of the past cases together."""
+        """Add the votes of another part of the past cases."""
         if not isinstance(other, VoteSums):
             return NotImplemented
         voted = [part.sums.sum(axis=1) > 0.0 for part in (self, other)]
@@ -188,7 +191,7 @@ class LeaveOneOutScores(NamedTuple):
     """Log probabilities of the classes of n left-out cases, with derivatives."""
 
     log_p: Array  # (n,) log probability of the observed class
-    by_comparison: Array  # (n, K) derivative by the log weight of each comparison
+    by_comparison: Array  # (n, K) derivative with respect to the log weight of each comparison
     by_log_slope: Array  # (n,)
 
 
@@ -200,7 +203,7 @@ class LeaveOneOutSums(NamedTuple):
     Attributes
     ----------
     sums : array of shape (n, M, K + 1)
-        Over ``exp(shift)``. Entry k: past cases that pass comparison k; entry K: all past cases.
+        The weights, divided by ``exp(shift)``. Entry k: past cases that pass comparison k; entry K: all past cases.
     shift : array of shape (n,)
     """
 
@@ -217,7 +220,7 @@ class LeaveOneOutSums(NamedTuple):
         return LeaveOneOutSums(parts[0] + parts[1], shift)
 
     def scores(self, y: NDArray[np.int64], *, slope: float, heard: Array, base: Array) -> LeaveOneOutScores:
-        """Log probabilities of the classes y, and derivatives; arguments as in `leave_one_out`."""
+        """Log probabilities of the classes y, and derivatives. For the arguments, see `leave_one_out`."""
         weighted = self.sums[:, :, -1] * heard
         total = weighted.sum(axis=1, keepdims=True)
         voted = total > 0.0
@@ -240,6 +243,6 @@ class LeaveOneOutSums(NamedTuple):
 
 
 def _common_shift(shifts: tuple[Array, Array], voted: list[NDArray[np.bool_]]) -> Array:
-    """The larger shift of two parts; a part in which nobody votes does not count."""
+    """The larger shift of two parts; parts without voters are ignored."""
     shift = np.maximum(*(np.where(some, part, -np.inf) for part, some in zip(shifts, voted, strict=True)))
     return np.where(np.isfinite(shift), shift, 0.0)

@@ -1,4 +1,4 @@
-"""Votes of all past cases on new cases, or on each other, given draws of the importances."""
+"""Votes of all past cases on new cases or on each other, given draws of the importances."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class VotesElsewhere(Protocol):
     """The functions below, implemented by another package for another device."""
 
     def vote(self, index: CaseIndex, ranges: Ranges, log_weights: Array, *, left_out: LeftOut) -> VoteSums:
-        """As `vote`; the weights fit single precision."""
+        """As `vote`, for weights within the range of single precision."""
 
     def vote_shares(
         self,
@@ -45,27 +45,27 @@ class VotesElsewhere(Protocol):
         left_out: LeftOut,
         n_chains: int,
     ) -> NDArray[np.float32]:
-        """As `vote_shares`; the weights fit single precision."""
+        """As `vote_shares`, for weights within the range of single precision."""
 
     def leave_one_out_sums(
         self, index: CaseIndex, ranges: Ranges, left_out: LeftOut, log_weights: Array
     ) -> LeaveOneOutSums:
-        """As `leave_one_out_sums`; the weights fit double precision."""
+        """As `leave_one_out_sums`, for weights within the range of double precision."""
 
 
 class Tables(NamedTuple):
-    """Weights by table row, which the kernels multiply."""
+    """The weights by table row, for the kernels to multiply."""
 
     products: NDArray[np.float32]  # (T, D)
-    logs: Array  # (T, D), or empty where products serve
+    logs: Array  # (T, D), or empty if products suffice
     upper: NDArray[np.float32]  # (T,) largest and smallest log weight over the draws
     lower: NDArray[np.float32]
-    cut: float  # a log weight so far below the best one is negligible
+    cut: float  # log weights this far below the largest one are negligible
     by_logs: bool
 
 
 class Scratch(NamedTuple):
-    """Memory of one thread."""
+    """Scratch memory of one thread."""
 
     keys: NDArray[np.uint16]
     rows: NDArray[np.int32]
@@ -82,7 +82,7 @@ class Scratch(NamedTuple):
 
     @classmethod
     def of(cls, n_keys: int, n_draws: int, log_table: Array, n_scaled: int = 0) -> Scratch:
-        """For keys and draws of this number."""
+        """Allocate memory for these numbers of keys and draws."""
         from bayespatch.retrieval.kernels import BLOCK
 
         return cls(
@@ -102,7 +102,7 @@ class Scratch(NamedTuple):
 
 
 def _most_bits(index: CaseIndex, fewer: int) -> int:
-    """How many comparisons a key has: large tables of weights do not pay where there are few past cases."""
+    """Number of comparisons per key: with few past cases, large tables of weights are not worthwhile."""
     from bayespatch.retrieval.kernels import MOST_BITS
 
     return int(min(max(round(math.log2(max(2, index.n_cases))) - fewer, 4), MOST_BITS))
@@ -116,7 +116,7 @@ def _tables(index: CaseIndex, log_weights: Array) -> tuple[Layout, Tables]:
     tables = Tables(
         np.exp(logs).astype(np.float32),
         logs,
-        # Rounding must not drop a past case that is as good as the best.
+        # Rounding must not drop a past case whose weight equals the largest.
         np.nextafter(logs.max(axis=1).astype(np.float32), np.float32(np.inf)),
         np.nextafter(logs.min(axis=1).astype(np.float32), np.float32(-np.inf)),
         math.log(max(1, index.n_cases) / NEGLIGIBLE) + index.log_range_of_weights,
@@ -126,7 +126,7 @@ def _tables(index: CaseIndex, log_weights: Array) -> tuple[Layout, Tables]:
 
 
 def _on_gpu(engine: str, index: CaseIndex, n: int) -> bool:
-    """Whether votes on n cases run on the GPU: "auto" uses one where it is present and the problem is large."""
+    """Whether votes on n cases are computed on the GPU: "auto" uses a GPU if present and if the problem is large."""
     check_choice("engine", engine, ENGINES)
     if index.weights is not None:
         if engine == "cuda":
@@ -138,12 +138,12 @@ def _on_gpu(engine: str, index: CaseIndex, n: int) -> bool:
 
 
 def _own_weights(index: CaseIndex) -> Array:
-    """Weights of the past cases as the kernels take them: empty where all weigh the same."""
+    """Weights of the past cases as expected by the kernels: empty if all weights are equal."""
     return np.empty(0) if index.weights is None else index.weights
 
 
 def in_threads(n: int, n_threads: int, work: Callable[[int, int], object]) -> None:
-    """Call `work` with ranges of 0..n-1, in as many threads as are worth it."""
+    """Call `work` with ranges that cover 0..n-1, in as many threads as are worthwhile."""
     n_threads = max(1, min(n_threads, n))
     if n_threads == 1:
         work(0, n)
@@ -175,10 +175,10 @@ def vote(
     left_out : LeftOut, optional
         Past cases that may not vote on a case.
     n_threads : int
-        Threads of the CPU; the result does not depend on it.
+        CPU threads; the result does not depend on their number.
     engine : {"cpu", "cuda", "auto"}
-        Where to compute. "auto" uses a GPU if present and cases x past cases x comparisons are at least 10
-        million. Weights beyond single precision are added on the CPU.
+        Where to compute. "auto" uses a GPU if present and if cases x past cases x comparisons are at least 10
+        million. Weights outside the range of single precision are added on the CPU.
 
     Examples
     --------
@@ -228,11 +228,11 @@ def vote_shares(
     index, ranges, log_weights, left_out, n_threads, engine
         As in `vote`.
     totals : VoteSums
-        The result of `vote`; for one of several parts, the totals of all parts.
+        The result of `vote`; for one of several parts, the total of all parts.
     heard : array of shape (M,) or (n, M)
         Weight of a vote for each class.
     n_chains : int
-        C: the draws are those of C chains, one after the other, and shares are means over each.
+        C: the draws are the concatenated draws of C chains, and shares are means over each chain.
 
     Examples
     --------
@@ -279,7 +279,9 @@ def leave_one_out(
     n_threads: int = 1,
     engine: str = "cpu",
 ) -> LeaveOneOutScores:
-    """Predict past cases from all others in one draw: ``log p(m) = slope log share_m + (1 - slope) log base_m + c``.
+    """Predict each of n past cases from all the others in one draw.
+
+    ``log p(m) = slope log share_m + (1 - slope) log base_m + c``.
 
     Parameters
     ----------
@@ -290,9 +292,9 @@ def leave_one_out(
     log_weights : array of shape (K,)
         Log weight of every comparison.
     slope : float
-        The map from shares of the votes to probabilities.
+        The slope of the map from vote shares to probabilities.
     heard, base : arrays of shape (M,)
-        Weight of a vote for each class, and base rates; the base rates get the share `LEAST` of the votes.
+        Weight of a vote for each class, and base rates; a share of `LEAST` of the votes goes to the base rates.
     """
     sums = leave_one_out_sums(index, ranges, left_out, log_weights, n_threads=n_threads, engine=engine)
     return sums.scores(y, slope=slope, heard=heard, base=base)
@@ -307,7 +309,7 @@ def leave_one_out_sums(
     n_threads: int = 1,
     engine: str = "cpu",
 ) -> LeaveOneOutSums:
-    """Sums over past cases from which `leave_one_out` follows; arguments as there."""
+    """Sums over past cases, for `leave_one_out` with the same arguments."""
     from bayespatch.retrieval import kernels
 
     in_products = fits_products(log_weights[None], MOST_SUMMED_DOUBLE)

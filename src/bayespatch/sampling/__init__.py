@@ -1,5 +1,6 @@
-"""Sampling of a posterior: the chains of an engine, their checkpoints, diagnostics and results.
+"""Sampling from a posterior: the chains of an engine, their checkpoints, diagnostics and results.
 
-``sampler`` has `sample`, ``chains`` the main loop, ``checkpoint`` makes runs restartable, ``memory_needed`` estimates
-memory, ``posterior`` has the result, ``diagnostics`` checks convergence, and ``metropolis`` samples the importances.
+``sampler`` has `sample`, ``chains`` has the main loop, ``checkpoint`` makes runs restartable, ``memory_needed``
+estimates memory, ``posterior`` has the result, ``diagnostics`` checks convergence, and ``metropolis`` samples the
+importances.
 """

@@ -1,7 +1,7 @@
 """Running several chains in step: warm-up, thinning, progress and interruption.
 
-An engine sweeps one chain; this module decides which chain is swept when, and which draws are kept. Chains advance in
-step, by a short block of draws at a time, so an interrupted run has equally many draws from each chain.
+An engine sweeps one chain; this module decides when each chain is swept and which draws are kept. Chains advance in
+step, by a short block of draws at a time, so an interrupted run has the same number of draws from each chain.
 """
 
 from __future__ import annotations
@@ -20,28 +20,28 @@ from bayespatch.progress import Meter, Report
 from bayespatch.sampling.posterior import Posterior, PredictiveDraws, SamplingSettings, Timing
 from bayespatch.types import AnyArray
 
-_BLOCK_SECONDS = 0.1  # how long chains run between two meetings
-_POLL_SECONDS = 0.2  # how often progress is shown, and on Windows how soon Ctrl-C is noticed
+_BLOCK_SECONDS = 0.1  # how long chains run before they wait for each other
+_POLL_SECONDS = 0.2  # interval at which progress is shown and, on Windows, Ctrl-C is noticed
 
 
 Number = TypeVar("Number", bound=np.generic)
 
 
 class Keeper(Protocol):
-    """Writes a run down. The chains pause while one of these is called."""
+    """Saves a run. The chains pause during these calls."""
 
     def meet(self, run: Run) -> None:
-        """Called when all chains have reached the same draw: write a checkpoint if it is due."""
+        """Called when all chains have reached the same draw: write a checkpoint if one is due."""
 
     def end(self, run: Run) -> None:
-        """The chains have finished, or were interrupted."""
+        """Called when the chains have finished or were interrupted."""
 
 
 class Run:
-    """All chains of one run and their results.
+    """All chains of a run and their results.
 
-    Each chain is advanced by one thread at a time and writes to its own slots. Only the sums over z and w are shared:
-    they count draws, so the order in which chains add to them does not matter.
+    Only one thread at a time advances a chain, and each chain writes to its own slots. Only the sums over z and w are
+    shared: they count draws, so the order in which chains add to them does not matter.
     """
 
     def __init__(
@@ -73,23 +73,23 @@ class Run:
         self.goal = settings.draws  # no chain keeps more draws than this; an interruption lowers it
         self.halted = False
         self.seconds = {"warm-up": 0.0, "sampling": 0.0}
-        self.futures: list[Future[None]] = []  # what the threads are at
+        self.futures: list[Future[None]] = []  # current tasks of the threads
         self._lock = threading.Lock()
 
     @property
     def draws(self) -> dict[str, AnyArray]:
-        """Kept quantities of each draw, (chains, draws, ...): slots are filled in order, `n_kept` of a chain."""
+        """Quantities of each draw, (chains, draws, ...): slots are filled in order; `n_kept` counts them by chain."""
         kept = {name: getattr(self, name) for name in ("q", "q_tilde", "n_neighbors", "log_joint", "votes")}
         return {name: array for name, array in kept.items() if array is not None}
 
     @property
     def sums(self) -> dict[str, AnyArray]:
-        """Sums over the draws."""
+        """The sums over the draws."""
         kept = {name: getattr(self, name) for name in ("votes_sum", "z_sum", "w_sum")}
         return {name: array for name, array in kept.items() if array is not None}
 
     def run(self, n_at_once: int, meter: Meter, keeper: Keeper | None = None) -> None:
-        """Advance all chains to the end, or until interrupted. All threads end before this call returns."""
+        """Advance all chains to the end or until interrupted. All threads end before this call returns."""
         settings = self.settings
         pool = ThreadPoolExecutor(n_at_once, thread_name_prefix="bayespatch")
         try:
@@ -104,27 +104,27 @@ class Run:
             except KeyboardInterrupt:
                 self.halt()
                 wait(self.futures)
-        except BaseException:  # an error, or Ctrl-C once more
+        except BaseException:  # an error, or a second Ctrl-C
             self.give_up()
             wait(self.futures)
             raise
         finally:
-            pool.shutdown()  # idle by now: joining a busy thread could not be interrupted safely
+            pool.shutdown()  # the threads are idle; joining a busy thread could not be interrupted safely
         if keeper is not None and self._sound():
             keeper.end(self)
         if min(self.n_kept) == 0:
-            raise KeyboardInterrupt("interrupted before the first draw of each chain was finished")
+            raise KeyboardInterrupt("interrupted before every chain had finished its first draw")
 
     def halt(self) -> None:
-        """Stop as soon as all chains have equally many draws: chains that are behind catch up, the others stop now."""
+        """Stop as soon as all chains have the same number of draws: chains that are behind catch up, the rest stop."""
         with self._lock:
             self.halted = True
             self.goal = max(self.n_kept)
 
     def _sound(self) -> bool:
-        """Whether every chain has a state, none broke off within a sweep, and all have equally many draws."""
-        broken = any(future.done() and future.exception() is not None for future in self.futures)
-        return not broken and all(state is not None for state in self.states) and len(set(self.n_kept)) == 1
+        """Whether every chain has a state, none stopped within a sweep, and all have the same number of draws."""
+        failed = any(future.done() and future.exception() is not None for future in self.futures)
+        return not failed and all(state is not None for state in self.states) and len(set(self.n_kept)) == 1
 
     def give_up(self) -> None:
         """Stop every chain after its current sweep."""
@@ -132,7 +132,7 @@ class Run:
         self.goal = 0
 
     def posterior(self, n_threads: int) -> Posterior:
-        """The kept draws, truncated to the number that every chain has."""
+        """The stored draws, truncated to the number that every chain has."""
         n_draws, n_summed = min(self.n_kept), sum(self.n_kept)
         self.z_sum /= n_summed
         if self.w_sum is not None:
@@ -162,7 +162,7 @@ class Run:
         report: Report,
         keeper: Keeper | None = None,
     ) -> None:
-        """Take every chain from step `done` of a phase to `n_steps`; none begins a block before all have ended one."""
+        """Advance every chain from step `done` of a phase to `n_steps`, block by block; chains wait for each other."""
         block, clock = 1, time.perf_counter()
         report(sum(self.n_swept), phase)
         try:
@@ -204,7 +204,7 @@ class Run:
     def _draw(self, chain: int, upto: int) -> None:
         settings = self.settings
         while self.n_kept[chain] < min(upto, self.goal):
-            # Counted from the first sweep on: an interruption may have left a chain between two draws.
+            # Count from the first sweep, because an interruption may have left a chain between two draws.
             while self.n_swept[chain] < settings.warmup + (self.n_kept[chain] + 1) * settings.thin:
                 if self.n_kept[chain] >= self.goal:
                     return
@@ -212,7 +212,7 @@ class Run:
             self._keep(chain)
 
     def _sweep(self, chain: int, adapt: bool) -> None:
-        """One sweep: of everything, or of all but q where q is given."""
+        """Run one sweep over everything, or over everything except q if q is given."""
         engine, state = self.engines[chain], self.states[chain]
         if self.predictive is None:
             engine.sweep(state, adapt)
@@ -222,23 +222,23 @@ class Run:
         self.n_swept[chain] += 1
 
     def _keep(self, chain: int) -> None:
-        """Write down the present state of a chain as its next draw."""
+        """Store the current state of a chain as its next draw."""
         engine, state = self.engines[chain], self.states[chain]
-        seen = engine.observe(state)
+        observation = engine.observe(state)
         slot = chain, self.n_kept[chain]
-        self.q[slot] = seen.q
-        self.q_tilde[slot] = seen.q_tilde
-        self.n_neighbors[slot] = seen.n_neighbors
-        self.log_joint[slot] = seen.log_joint
+        self.q[slot] = observation.q
+        self.q_tilde[slot] = observation.q_tilde
+        self.n_neighbors[slot] = observation.n_neighbors
+        self.log_joint[slot] = observation.log_joint
         if self.votes is not None:
-            self.votes[slot] = seen.votes
+            self.votes[slot] = observation.votes
         with self._lock:
             if self.n_kept[chain] < self.goal:
                 engine.add_neighbors(state, self.z_sum, self.w_sum)
-                self.votes_sum[chain] += seen.votes
+                self.votes_sum[chain] += observation.votes
                 self.n_kept[chain] += 1
 
 
 def _cut(kept: NDArray[Number], n_draws: int) -> NDArray[Number]:
-    """The first `n_draws` of each chain; what an interrupted run has not filled is given back."""
+    """The first `n_draws` of each chain; frees the memory that an interrupted run has not filled."""
     return kept if n_draws == kept.shape[1] else kept[:, :n_draws].copy()

@@ -1,7 +1,7 @@
-"""Have the chains mixed? Rank-normalized split R-hat and effective sample sizes, computed by arviz-stats.
+"""Convergence diagnostics: rank-normalized split R-hat and effective sample sizes, computed by arviz-stats.
 
-The monitored quantities are the importance of each feature, log_joint and the mean number of neighbors: a single z or w
-is often constant over a whole chain, and then its R-hat is meaningless.
+The monitored quantities are the importance of each feature, log_joint and the mean number of neighbors. Single z or w
+are not monitored: they are often constant over a whole chain, which makes their R-hat meaningless.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from bayespatch.types import Parameters
 # R-hat for assessing convergence of MCMC, Bayesian Analysis 16 (2021), sections 4.1 and 4.3.
 MAX_RHAT = 1.01
 MIN_ESS_PER_CHAIN = 100
-TAILS = (0.05, 0.95)  # the quantiles whose effective sample size is that of the tails (same paper)
+TAILS = (0.05, 0.95)  # the quantiles that define the tail ESS (same paper)
 
-MIN_EFFICIENCY = 0.1  # of draws from a normal approximation, reweighted to the exact posterior
-MIN_DRAWS = 4  # below, neither R-hat nor ESS exists: each chain is split in two
+MIN_EFFICIENCY = 0.1  # of draws from a normal approximation that are reweighted to the exact posterior
+MIN_DRAWS = 4  # R-hat and ESS need this many, because each chain is split in two
 _COLUMNS = ("mean", "sd", "mcse", "ess_bulk", "ess_tail", "rhat")
-_MOST_NAMED = 5  # quantities that a warning names
+_MOST_NAMED = 5  # largest number of quantities named in a warning
 
 
 class MixingWarning(UserWarning):
-    """The chains have not mixed, or are too short, for a reliable result."""
+    """The chains have not mixed or are too short for a reliable result."""
 
 
 @dataclass(frozen=True, eq=False)
 class Diagnostics:
     """A table with one row per quantity, displayed as text or, in a notebook, as HTML.
 
-    A quantity that is the same in every draw has R-hat and ESS nan.
+    If a quantity is the same in every draw, its R-hat and ESS are nan.
 
     Attributes
     ----------
@@ -47,14 +47,14 @@ class Diagnostics:
     mean, sd, mcse : array of shape (K,)
         Posterior mean and standard deviation, and the Monte Carlo standard error of the mean.
     ess_bulk, ess_tail : array of shape (K,)
-        Effective sample size for the center and for the 5 % and 95 % quantiles, over all chains.
+        Effective sample size, over all chains, for the center and for the 5% and 95% quantiles.
     rhat : array of shape (K,)
         Rank-normalized split R-hat; nan if there is only one chain.
     n_chains, n_draws : int
-        Chains, and draws in each.
+        Number of chains and of draws per chain.
     efficiency : float or None
-        For independent draws from a normal approximation: the effective share of draws that are
-        reweighted to the exact posterior. None for sampled chains, and for large tables, where it is not checked.
+        For independent draws from a normal approximation: the effective share of the draws after they are reweighted to
+        the exact posterior. None for sampled chains and for large tables, for which it is not computed.
     """
 
     names: tuple[str, ...]
@@ -85,7 +85,7 @@ class Diagnostics:
 
     @property
     def poor(self) -> NDArray[np.bool_]:
-        """Whether each quantity has R-hat above 1.01, an ESS below 100 per chain, or cannot be diagnosed, (K,)."""
+        """Whether each quantity has an R-hat above 1.01 or an ESS below 100 per chain, or cannot be diagnosed, (K,)."""
         mixed = self.ess >= self.min_ess
         if self.n_chains > 1:
             mixed &= self.rhat <= MAX_RHAT
@@ -93,7 +93,7 @@ class Diagnostics:
 
     @property
     def converged(self) -> bool:
-        """Whether there are enough draws, no quantity is `poor`, and an approximation is close."""
+        """Whether there are enough draws, no quantity is `poor`, and the approximation, if any, is accurate."""
         return self.n_draws >= MIN_DRAWS and not self.poor.any() and not self.is_rough
 
     @property
@@ -112,7 +112,7 @@ class Diagnostics:
         return "too few draws" if self.n_draws < MIN_DRAWS or agree else "not mixed"
 
     def with_features(self, names: Sequence[str]) -> Diagnostics:
-        """The same table, with the names of the features: ``q[2]`` is the importance of the third.
+        """The same table with the names of the features: ``q[2]`` becomes the importance of the third feature.
 
         Examples
         --------
@@ -120,11 +120,11 @@ class Diagnostics:
         >>> diagnose(["q[0]", "slope"], draws).with_features(["age"]).names
         ('importance of age', 'slope')
         """
-        known = {f"q[{j}]": f"importance of {name}" for j, name in enumerate(names)}
-        return replace(self, names=tuple(known.get(name, name) for name in self.names))
+        labels = {f"q[{j}]": f"importance of {name}" for j, name in enumerate(names)}
+        return replace(self, names=tuple(labels.get(name, name) for name in self.names))
 
     def worst(self, n: int = 3) -> Diagnostics:
-        """The `n` quantities that mix worst, worst first; without constant ones."""
+        """The `n` quantities that mix worst, worst first, without constant quantities."""
         with np.errstate(divide="ignore"):
             badness = np.fmax((self.rhat - 1) / (MAX_RHAT - 1), self.min_ess / self.ess)
         badness = np.where(np.isnan(badness), np.inf, badness)
@@ -140,14 +140,18 @@ class Diagnostics:
         remarks = []
         if self.efficiency is not None:
             share = f"{self.efficiency:.0%}"
-            remarks.append(f"Draws of a normal approximation; reweighted to the exact posterior, {share} count.")
+            remarks.append(
+                f"Draws from a normal approximation; reweighted to the exact posterior, {share} of them are effective."
+            )
         if self.n_draws < MIN_DRAWS:
-            remarks.append(f"{self.n_draws} draws per chain are too few for R-hat and ESS ({MIN_DRAWS} at least).")
+            remarks.append(
+                f"{self.n_draws} draws per chain are too few for R-hat and ESS, which need at least {MIN_DRAWS}."
+            )
         elif self.n_chains == 1:
-            remarks.append("R-hat compares chains and there is only one.")
+            remarks.append("R-hat needs more than one chain.")
         if self.constant.any():
             fixed = [name for name, same in zip(self.names, self.constant, strict=True) if same]
-            remarks.append(f"The same in every draw, so not diagnosed: {_some(fixed)}.")
+            remarks.append(f"Constant over all draws, so not diagnosed: {_some(fixed)}.")
         return tuple(remarks)
 
     def warning(self) -> str | None:
@@ -172,16 +176,16 @@ class Diagnostics:
         named = [f"{name} ({rhat}ESS {ess:.0f})" for name, rhat, ess in zip(rows.names, rhats, rows.ess, strict=True)]
         more = f" and {n_poor - len(named)} more" if n_poor > len(named) else ""
         lowest = np.nanmin(self.ess[self.poor]) if np.isfinite(self.ess[self.poor]).any() else 1.0
-        wanted = math.ceil(self.n_draws * max(self.min_ess / lowest, 2.0))
+        needed = math.ceil(self.n_draws * max(self.min_ess / lowest, 2.0))
         if few:
             return (
                 f"too few draws: the chains agree, but the effective sample size (ESS) is low: "
                 f"{', '.join(named)}{more}; the target is at least {self.min_ess} ({MIN_ESS_PER_CHAIN} per chain). "
-                f"Pass more draws (roughly {wanted} or more); diagnostics_ lists every quantity"
+                f"Pass more draws (roughly {needed} or more); diagnostics_ lists every quantity"
             )
         return (
             f"the chains have not mixed: {', '.join(named)}{more}; the targets are R-hat of at most {MAX_RHAT} and ESS "
-            f"of at least {self.min_ess} ({MIN_ESS_PER_CHAIN} per chain). Pass more draws (roughly {wanted} or more), "
+            f"of at least {self.min_ess} ({MIN_ESS_PER_CHAIN} per chain). Pass more draws (roughly {needed} or more), "
             f"a larger thin if memory is short, or more warmup; diagnostics_ lists every quantity"
         )
 
@@ -227,7 +231,7 @@ def diagnose(names: Sequence[str], draws: ArrayLike) -> Diagnostics:
 
     Parameters
     ----------
-    names : K str
+    names : sequence of K str
         Names of the quantities.
     draws : array of shape (chains, draws, K)
         Their values.
@@ -247,11 +251,11 @@ def diagnose(names: Sequence[str], draws: ArrayLike) -> Diagnostics:
     n_chains, n_draws, n_quantities = values.shape
     sd = values.std(axis=(0, 1), ddof=1) if n_chains * n_draws > 1 else np.zeros(n_quantities)
     varies = values.min(axis=(0, 1)) != values.max(axis=(0, 1))
-    sd[~varies] = 0.0  # rounding may leave a constant a standard deviation of 1e-17
+    sd[~varies] = 0.0  # because of rounding, a constant may have a standard deviation of 1e-17
 
     statistics: Parameters = {name: np.full(n_quantities, np.nan) for name in ("mcse", "ess_bulk", "ess_tail", "rhat")}
     if n_draws >= MIN_DRAWS and varies.any():
-        from arviz_stats.base import array_stats  # here, because it takes a second to load where xarray is installed
+        from arviz_stats.base import array_stats  # here, because loading takes a second if xarray is installed
 
         varying, axes = values[:, :, varies], {"chain_axis": 0, "draw_axis": 1}
         with np.errstate(invalid="ignore", divide="ignore"), warnings.catch_warnings():
@@ -266,7 +270,7 @@ def diagnose(names: Sequence[str], draws: ArrayLike) -> Diagnostics:
 
 
 def _rhat_text(rhat: float) -> str:
-    """Three decimals; chains that are each stuck at a place of their own have an R-hat of 1e16 or so."""
+    """R-hat with three decimals; if each chain is stuck at a different point, R-hat is about 1e16."""
     return f"{rhat:.1e}" if rhat > 1000 else f"{rhat:.3f}"
 
 
@@ -276,15 +280,13 @@ def _some(names: Sequence[str]) -> str:
 
 
 def diagnose_steps(steps: NDArray[np.float64]) -> Diagnostics:
-    """Have the chains mixed? Diagnose steps (C, T, P + 2): each q_j, the slope (passed as its logarithm), the "
-    "log density.
-    """
+    """Diagnose steps (C, T, P + 2): each q_j, the slope (passed as its logarithm) and the log density."""
     names = [*(f"q[{j}]" for j in range(steps.shape[2] - 2)), "slope", "log_density"]
     return diagnose(names, _watched(steps))
 
 
 def steps_converged(steps: NDArray[np.float64]) -> bool:
-    """Whether `diagnose_steps` finds every quantity converged; checks the last first and stops at the first failure."""
+    """Whether every quantity of `diagnose_steps` has converged; begins with the last and stops at the first failure."""
     watched = _watched(steps)
     return all(diagnose([""], watched[:, :, [k]]).converged for k in reversed(range(watched.shape[2])))
 

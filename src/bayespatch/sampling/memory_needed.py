@@ -1,4 +1,4 @@
-"""The memory that a run needs, and the check that it is available before the run begins."""
+"""The memory that a run needs, and a check before the run that it is available."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from bayespatch.sampling.posterior import SamplingSettings
 class Need(NamedTuple):
     """Bytes, by purpose."""
 
-    draws: int  # what is kept of every draw
-    sums: int  # what is added up over the draws: z_mean, votes_mean and, where asked for, w_mean
-    chains: int  # the engines, the states of the chains and what their sweeps take
-    checkpoint: int  # what reading a checkpoint takes besides
+    draws: int  # quantities stored for every draw
+    sums: int  # sums over the draws: z_mean, votes_mean and, if requested, w_mean
+    chains: int  # engines, states of the chains, and memory for sweeps
+    checkpoint: int  # additional memory for reading a checkpoint
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """The total number of bytes."""
         return sum(self)
 
 
@@ -39,14 +39,14 @@ def bytes_needed(
 
     For N cases, S parents, P features, M classes, C chains of D draws::
 
-        draws   C D (8 P + 4 S P + 4 N + 8), and with keep_votes 4 C D N M more
-        sums    4 N S + 8 C N M, and with keep_w 4 N S P more
-        chains  C times what the engine holds for a chain, and T times what a sweep takes, T chains being swept at once
+        draws   C D (8 P + 4 S P + 4 N + 8), plus 4 C D N M with keep_votes
+        sums    4 N S + 8 C N M, plus 4 N S P with keep_w
+        chains  C times the memory of a chain, plus T times the memory of a sweep if T chains run at once
 
-    With engine "cpu", F features (P rounded up to a multiple of 8), W words (P / 64, rounded up) and room for R = 8 +
-    Sα + 6 sqrt(Sα) neighbors per case (at most S), a chain holds about N (8 F + 28 + R (4 + 8 W)) + 80 S F bytes (in
-    Model III 8 N R more), and a sweep takes N (17 + 8 P + 16 M) (in Model II 8 in place of 8 P). If cases find more
-    neighbors than there is room for, the room doubles.
+    With engine "cpu", F features (P rounded up to a multiple of 8), W words (P / 64, rounded up) and a capacity of
+    R = 8 + Sα + 6 sqrt(Sα) neighbors per case (at most S), a chain takes about N (8 F + 28 + R (4 + 8 W)) + 80 S F
+    bytes (8 N R more in Model III), and a sweep takes N (17 + 8 P + 16 M) bytes (in Model II, 8 instead of 8 P). The
+    capacity doubles when a case has more neighbors.
 
     Parameters
     ----------
@@ -57,9 +57,9 @@ def bytes_needed(
     engine : type
         The engine's class, which states the memory per chain.
     n_threads : int
-        Threads in all.
+        Total number of threads.
     keep_w, keep_votes, checkpoint : bool
-        Whether these are requested.
+        Whether each of these is requested.
 
     Returns
     -------
@@ -90,7 +90,10 @@ def check_memory(need: Need, settings: SamplingSettings, *, keep_w: bool, keep_v
     if (available := shortage(need.total)) is None:
         return
     remedies = [
-        (need.draws, f"fewer draws than {settings.draws} (with a larger thin, of as many sweeps)"),
+        (
+            need.draws,
+            f"fewer draws than {settings.draws} (with a larger thin for the same number of sweeps)",
+        ),
         (need.sums, "fewer parents"),
         (need.chains, f"fewer chains than {settings.chains}"),
     ]

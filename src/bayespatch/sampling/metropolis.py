@@ -1,13 +1,13 @@
 """Metropolis sampling of a smooth density in a few dozen dimensions that is approximately normal around one mode.
 
-A step has two parts, each of which leaves the density invariant:
+A step has two parts, and each leaves the density invariant:
 
 - a *local* move: a few leapfrog steps of Hamiltonian dynamics (Neal, 2011), with a step size adapted during warm-up
   only and reduced at random by up to a third, so that paths do not repeatedly return to their start;
-- *independent* proposals from a multivariate t around the mode (Tierney, 1994). They do not depend on the current
-  position; the local move leaves regions that they rarely propose.
+- *independent* proposals from a multivariate t distribution around the mode (Tierney, 1994). They do not depend on the
+  current position. In regions that they rarely propose, local moves keep the chain from getting stuck.
 
-Positions are scaled by the shape of the density at the mode, a factor of the inverse of the negative Hessian.
+Positions are scaled by the shape of the density at the mode, a factor of the inverse negative Hessian.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from scipy.optimize import minimize
 
 Array = NDArray[np.float64]
 
-N_LEAPFROG = 2  # steps of a local move
-N_INDEPENDENT = 1  # proposals in a step
-DEGREES = 8.0  # of freedom of the t from which they come
-FIRST_STEP, LEAST_OF_STEP = 1.0, 0.7  # size of a leapfrog step, and the smallest share of it that is taken
-TARGET_ACCEPTANCE = 0.75  # of local moves: between .574 for one step and .8 for many (Betancourt and others, 2014)
-_LEAST_CURVATURE = 0.1  # directions in which the density is flatter than this are taken to be this curved
-_DIFFERENCE = 1e-2  # step of the differences that make the Hessian: gradients may be exact to single precision only
+N_LEAPFROG = 2  # leapfrog steps per local move
+N_INDEPENDENT = 1  # independent proposals per step
+DEGREES = 8.0  # degrees of freedom of the t distribution for independent proposals
+FIRST_STEP, LEAST_OF_STEP = 1.0, 0.7  # initial size of a leapfrog step, and the smallest random factor for it
+TARGET_ACCEPTANCE = 0.75  # of local moves: between 0.574 for one step and 0.8 for many (Betancourt and others, 2014)
+_LEAST_CURVATURE = 0.1  # smaller curvatures of the density are replaced by this value
+_DIFFERENCE = 1e-2  # step of the finite differences for the Hessian; gradients may have only single precision
 
 
 class LogDensity(Protocol):
     """The logarithm of a density, up to a constant."""
 
     def __call__(self, position: Array, with_gradient: bool = True) -> tuple[float, Array]:
-        """Its value and its gradient, which may be anything where it is not asked for."""
+        """The value and the gradient, which is arbitrary if it is not requested."""
 
 
 class Shape(NamedTuple):
-    """The mode of a density, and the shape at the mode."""
+    """The mode of a density and its shape at the mode."""
 
     mode: Array  # (K,)
     log_density: float
@@ -47,7 +47,7 @@ class Shape(NamedTuple):
 
 
 def find_shape(log_density: LogDensity, start: Array) -> Shape:
-    """Find the mode from `start`, and the shape of the density there.
+    """Find the mode, starting from `start`, and the shape of the density there.
 
     Examples
     --------
@@ -58,12 +58,12 @@ def find_shape(log_density: LogDensity, start: Array) -> Shape:
     >>> np.sqrt(np.diag(shape.factor @ shape.factor.T)).round(2)
     array([1., 2.])
     """
-    found = minimize(lambda x: tuple(-part for part in log_density(x)), start, jac=True, method="L-BFGS-B")
-    mode = found.x
+    result = minimize(lambda x: tuple(-part for part in log_density(x)), start, jac=True, method="L-BFGS-B")
+    mode = result.x
     steps = _DIFFERENCE * np.eye(len(start))
     rows = [(log_density(mode - step)[1] - log_density(mode + step)[1]) / (2.0 * _DIFFERENCE) for step in steps]
     curvature, directions = np.linalg.eigh(0.5 * (np.array(rows) + np.array(rows).T))
-    return Shape(mode, -float(found.fun), directions / np.sqrt(np.maximum(curvature, _LEAST_CURVATURE)))
+    return Shape(mode, -float(result.fun), directions / np.sqrt(np.maximum(curvature, _LEAST_CURVATURE)))
 
 
 class Chain:
@@ -83,17 +83,17 @@ class Chain:
     def __init__(self, log_density: LogDensity, shape: Shape, rng: np.random.Generator) -> None:
         self.log_density, self.shape, self.rng = log_density, shape, rng
         self.log_step, self.n_adapted = math.log(FIRST_STEP), 0
-        self.z, self.at_t = self._proposed()  # the position in units of the shape, and the t's log density there
+        self.z, self.at_t = self._proposed()  # the position in units of the shape, and the log density of t there
         self.value, self.gradient = log_density(self._position(self.z))
-        self.stale = False  # whether the gradient is that of an earlier position
+        self.stale = False  # whether the gradient belongs to an earlier position
 
     def advance(
         self, n_steps: int, adapt: bool = False, stopped: Callable[[], bool] = lambda: False
     ) -> tuple[Array, Array]:
-        """A number of steps: the positions after each, (n_steps, K), and the log density there, (n_steps,).
+        """Take `n_steps` steps; returns the position after each, (n_steps, K), and the log density there, (n_steps,).
 
-        `adapt`: the size of local moves may be tuned (warm-up). `stopped` is called before every step; if it returns
-        True, the remaining steps are skipped, and the result must not be used.
+        `adapt`: tune the size of local moves (warm-up). `stopped` is called before every step; if it returns True, the
+        remaining steps are skipped, and the result must not be used.
         """
         positions, values = np.empty((n_steps, len(self.z))), np.empty(n_steps)
         for t in range(n_steps):
@@ -109,7 +109,7 @@ class Chain:
         return positions, values
 
     def _move_locally(self) -> float:
-        """A few leapfrog steps, accepted or not; returns the probability of acceptance."""
+        """Take a few leapfrog steps and accept or reject the result; returns the acceptance probability."""
         if self.stale:
             self.value, self.gradient = self.log_density(self._position(self.z))
             self.stale = False
@@ -134,7 +134,7 @@ class Chain:
             self.z, self.value, self.at_t, self.stale = z_new, value_new, at_t_new, True
 
     def _proposed(self) -> tuple[Array, float]:
-        """A draw of the t, and its log density."""
+        """A draw from the t distribution, and its log density."""
         z = self.rng.standard_normal(len(self.shape.mode)) * math.sqrt(DEGREES / self.rng.chisquare(DEGREES))
         return z, self._log_t(z)
 
@@ -146,5 +146,5 @@ class Chain:
 
 
 def _chance(log_ratio: float) -> float:
-    """The probability of acceptance; what is not a number is refused."""
+    """The acceptance probability; NaN is rejected."""
     return math.exp(min(0.0, log_ratio)) if log_ratio == log_ratio else 0.0

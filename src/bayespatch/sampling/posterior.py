@@ -1,4 +1,4 @@
-"""The result of sampling: draws of the importances, neighbors, their votes, and diagnostics."""
+"""The result of sampling: draws of the importances, neighbors, votes and diagnostics."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bayespatch.types import AnyArray
 if TYPE_CHECKING:
     from arviz import InferenceData
 
-# Metadata of a field that may be stored in a model file without the past cases: it holds totals over all rows.
+# Metadata of a field that may be stored in a model file without the past cases, because it holds totals over all rows.
 STORED_WITHOUT_CASES = {"stored_without_cases": True}
 
 
@@ -27,7 +27,7 @@ class SamplingSettings(NamedTuple):
 
     engine: str
     chains: int
-    draws: int  # asked for; an interrupted run keeps fewer
+    draws: int  # requested number; an interrupted run has fewer
     warmup: int
     thin: int
     seed: int
@@ -37,11 +37,11 @@ class SamplingSettings(NamedTuple):
 
 
 class Timing(NamedTuple):
-    """The cost of a run. These numbers differ between runs."""
+    """The cost of a run, which differs between runs."""
 
     seconds_warmup: float
     seconds_sampling: float
-    sweeps: int  # of all chains together, warm-up included
+    sweeps: int  # of all chains together, including warm-up
     n_threads: int
 
     @property
@@ -57,10 +57,12 @@ class PredictiveDraws:
     Attributes
     ----------
     given : array of shape (C, W + T, P)
-        q for each sweep of the chains that follow: W of warm-up, T after it.
+        q for each sweep of the chains that follow: W sweeps of warm-up and T after it.
     steps : array of shape (C, k * T, P + 2)
-        Every position after warm-up, k for each kept draw: q, log slope, log density. Used for diagnostics
+        Every position after warm-up, k for each stored draw: q, log slope, log density. For diagnostics
         (`diagnose_steps`).
+    n_cases, n_parents : int
+        Number of predicted past cases and number of parents.
     """
 
     given: NDArray[np.float64]
@@ -69,7 +71,7 @@ class PredictiveDraws:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior:
-    """Draws from the posterior of N cases with S parents, P features and M classes.
+    """Draws from the posterior for N cases, S parents, P features and M classes.
 
     Attributes
     ----------
@@ -80,7 +82,7 @@ class Posterior:
     z_mean : array of shape (N, S), float32
         P(z_ib = 1 | data): the probability that parent b is a neighbor of case i.
     votes_mean : array of shape (N, M)
-        Mean over the draws of h_i(m) / sum_m h_i(m): the neighbors' votes on the class of each case.
+        Mean over the draws of h_i(m) / sum_m h_i(m): the shares of the neighbors' votes for each class.
     n_neighbors : array of shape (chains, draws, N), int32
         Number of neighbors of each case.
     log_joint : array of shape (chains, draws)
@@ -90,18 +92,18 @@ class Posterior:
     votes : array of shape (chains, draws, N, M), float32
         The votes of each draw; only with ``sample(..., keep_votes=True)``.
     steps : array of shape (chains, steps, P + 2), or None
-        If q has a separate posterior, from prediction (`importances`): q, log slope and log density
-        after every step of its chains, of which `q` has every k-th. None if q was sampled jointly with everything else.
+        If q has a separate posterior, from prediction (`importances`): q, log slope and log density after every step of
+        its chains; `q` has every k-th step. None if q was sampled jointly with everything else.
     log_weights : array of shape (chains, draws, K), or None
-        With closed-form votes: log weight of each comparison (`bayespatch.retrieval`). No neighbors are sampled then,
-        and N and S are 0 in the arrays above.
+        With closed-form votes: log weight of each comparison (`bayespatch.retrieval`). In this case no neighbors are
+        sampled, and N and S are 0 in the arrays above.
     compares_missing : bool array of shape (P,), or None
         Features with a comparison for missing values.
     efficiency : array of shape (1,), or None
-        If the importances were drawn from a normal approximation: the effective share of draws that are reweighted
-        to their exact posterior. NaN if that was not checked.
+        If the importances were drawn from a normal approximation: the effective share of the draws after they are
+        reweighted to the exact posterior. NaN if it was not computed.
     model, settings, timing
-        The model, the settings of the run, and its cost.
+        The model, and the settings and cost of the run.
 
     Examples
     --------
@@ -110,7 +112,7 @@ class Posterior:
     >>> posterior = sample([[0], [1]], [0, 1], **past, draws=50, warmup=50, keep_votes=True)
     >>> posterior.q.shape, posterior.z_mean.shape
     ((4, 50, 1), (2, 3))
-    >>> bool(posterior.votes_mean[1, 1] > 0.5)  # the second case is of the second class, as are its likes
+    >>> bool(posterior.votes_mean[1, 1] > 0.5)  # the second case is in the second class, like its look-alikes
     True
     """
 
@@ -202,7 +204,7 @@ class Posterior:
 
     @property
     def n_draws(self) -> int:
-        """Draws kept in each chain."""
+        """Number of stored draws per chain."""
         return self.q.shape[1]
 
     @property
@@ -213,8 +215,8 @@ class Posterior:
     def diagnostics(self) -> Diagnostics:
         """R-hat, effective sample sizes and Monte Carlo errors of each q_j, log_joint and the mean number of neighbors.
 
-        If q has a separate posterior: of each q_j, the slope and its log density (`diagnose_steps`); each
-        prediction states the precision of the votes given q.
+        If q has a separate posterior, the diagnosed quantities are each q_j, the slope and the log density
+        (`diagnose_steps`); each prediction states the precision of the votes given q.
 
         Returns
         -------
@@ -231,17 +233,17 @@ class Posterior:
     @cached_property
     def _diagnostics(self) -> Diagnostics:
         if self.steps is not None:
-            found = diagnose_steps(self.steps)
+            table = diagnose_steps(self.steps)
             if self.efficiency is None or np.isnan(self.efficiency[0]):
-                return found
-            return replace(found, efficiency=float(self.efficiency[0]))
+                return table
+            return replace(table, efficiency=float(self.efficiency[0]))
         names = [f"q[{j}]" for j in range(self.q.shape[2])] + ["log_joint", "mean_neighbors"]
         mean_neighbors = self.n_neighbors.mean(axis=2)
         watched = np.concatenate([self.q, self.log_joint[:, :, None], mean_neighbors[:, :, None]], axis=2)
         return diagnose(names, watched)
 
     def votes_rhat(self) -> NDArray[np.float64]:
-        """R-hat of the votes on each case (N,), the largest over the classes; nan if the votes never change.
+        """The largest R-hat over the classes of the votes on each case (N,); nan if the votes never change.
 
         Needs ``sample(..., keep_votes=True)`` and takes about a millisecond per case and class.
 
@@ -268,21 +270,21 @@ class Posterior:
         )
 
     def last_draws(self, parents: NDArray[np.int64], others: NDArray[np.int64]) -> Posterior:
-        """The last draw of each chain, as the start of chains with other parents.
+        """The last draw of each chain, as the start of chains with different parents.
 
-        Those of the `others` that are parents of this run (both in order, identified by numbers) keep their q_tilde;
-        new ones get q instead. Only q and q_tilde of the result belong together.
+        `parents` and `others` are the ascending numbers of the parents of this run and of the new chains. Parents in
+        both keep their q_tilde; new parents start from q. Use only q and q_tilde of the result.
 
         Examples
         --------
         >>> import numpy as np
-        >>> posterior.last_draws(np.array([3, 5, 8]), np.array([5, 9])).q_tilde.shape  # 5 was there, 9 is new
+        >>> posterior.last_draws(np.array([3, 5, 8]), np.array([5, 9])).q_tilde.shape  # 5 is in both, 9 is new
         (4, 1, 2, 1)
         """
-        _, here, there = np.intersect1d(parents, others, return_indices=True)
+        _, old_places, new_places = np.intersect1d(parents, others, return_indices=True)
         q = self.q[:, -1:]
         q_tilde = np.repeat(q[:, :, None, :], len(others), axis=2).astype(np.float32)
-        q_tilde[:, :, there] = self.q_tilde[:, -1:, here]
+        q_tilde[:, :, new_places] = self.q_tilde[:, -1:, old_places]
         return replace(self, q=q, q_tilde=q_tilde)
 
     def to_arviz(self, features: Sequence[str] | None = None) -> Any:
@@ -291,15 +293,15 @@ class Posterior:
         Parameters
         ----------
         features : names, optional
-            Names of the features, such as ``clf.schema_.names``; without them, they are numbered.
+            Names of the features, such as ``clf.schema_.names``; by default, features are numbered.
 
         Returns
         -------
         arviz.InferenceData or xarray.DataTree
-            InferenceData with ArviZ before 1.0, otherwise a DataTree.
-            Groups ``posterior`` (q, q_tilde, n_neighbors, votes if kept), ``sample_stats`` (lp, which is log_joint)
-            and ``means`` (z_mean, votes_mean, w_mean if kept), with the dimensions chain, draw, feature, parent,
-            case and class.
+            InferenceData for ArviZ before 1.0, otherwise a DataTree.
+            It has the groups ``posterior`` (q, q_tilde, n_neighbors, votes if stored), ``sample_stats`` (lp, which is
+            log_joint) and ``means`` (z_mean, votes_mean, w_mean if stored), with the dimensions chain, draw, feature,
+            parent, case and class.
 
         Examples
         --------
@@ -364,7 +366,7 @@ class Posterior:
         )
 
     def summary(self) -> str:
-        """The run and the quantities that mix worst, as text.
+        """A description of the run and of the quantities that mix worst.
 
         Examples
         --------
@@ -379,7 +381,7 @@ class Posterior:
 
 
 def _inference_data() -> type[InferenceData] | None:
-    """ArviZ's own container, where a version is installed that has one."""
+    """ArviZ's InferenceData, if the installed version has it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # about the next version
         try:

@@ -1,4 +1,4 @@
-"""Sampling from arrays; the result is a `Posterior`. Invalid input is rejected before the work begins."""
+"""Sampling from arrays; the result is a `Posterior`. Invalid input is rejected before sampling begins."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bayespatch.validation import check_chain_lengths, check_count, check_data, 
 
 
 def chosen_engine(name: str, data: Data) -> str:
-    """The requested engine: "auto" is a GPU if present and if the data are large enough."""
+    """The engine to use: "auto" is the GPU if present and if the data are large enough."""
     if check_engine(name, "auto") != "auto":
         return name
     return fastest_engine(len(data.x), *data.x_parents.shape)
@@ -58,15 +58,15 @@ def sample(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: float = 30.0,
 ) -> Posterior:
-    """Sample the neighbors of each case, and the features that matter.
+    """Sample the neighbors of each case and the features that matter.
 
-    Ctrl-C ends the run early and returns the draws finished so far, equally many from each chain, with a warning;
-    pressed again, or before the first draw, it raises KeyboardInterrupt.
+    Ctrl-C ends the run early: with a warning, `sample` returns the finished draws, the same number from each chain. If
+    pressed again, or before the first draw, Ctrl-C raises KeyboardInterrupt.
 
     Parameters
     ----------
     x, y : array of shape (N, P) and (N,)
-        The cases: coded values, and classes 0..M-1 (-1 where the class is not known).
+        The cases: coded values, and classes 0..M-1 (-1 if the class is not known).
     x_parents, y_parents : array of shape (S, P) and (S,)
         The parents: past cases that may become neighbors.
     n_values : sequence of length P
@@ -84,20 +84,19 @@ def sample(
     exclude_self : bool
         True if x and x_parents are the same rows: case i is never its own neighbor.
     windows : sequence of length P, optional
-        r_j: values agree where they differ by at most r_j; 0 (the default) for codes of categories. Where r_j > 0,
-        V_j is range_j / (2 r_j).
+        r_j: values agree if they differ by at most r_j; 0 (the default) for codes of categories. If r_j > 0, V_j is
+        range_j / (2 r_j).
     missing : {"error", "ignore"}
-        Reject NaN, or do not compare missing values.
+        Reject NaN, or leave missing values out of comparisons.
     engine : str
-        "cpu"; "cuda" for an NVIDIA GPU; "auto" for the faster of the two; or "paper" for the paper's own sampler
-        (slow).
+        "cpu"; "cuda" for an NVIDIA GPU; "auto" for the faster of the two; or "paper" for the paper's sampler (slow).
     chains, draws, warmup, thin : int
-        Number of chains; draws kept per chain; sweeps before the first draw, during which step sizes are adapted;
+        Number of chains; draws stored per chain; sweeps before the first draw, during which step sizes are adapted;
         sweeps per draw.
     seed : int
-        The same seed gives the same draws, on any number of threads.
+        The same seed gives the same draws with any number of threads.
     n_threads : int, optional
-        Threads to use; None takes all cores that this process may use.
+        Number of threads; None uses all cores available to this process.
     progress : bool or callable
         True shows a bar on stderr; a callable gets (sweeps done, total sweeps, phase).
     keep_w : bool
@@ -105,16 +104,16 @@ def sample(
     keep_votes : bool
         Also keep the votes of each draw (4*chains*draws*N*M bytes).
     begin : Posterior, optional
-        An earlier run on the same features whose parents are the first of these: chains begin with the importances of
-        its last draws instead of draws from the prior, which shortens the warm-up.
+        An earlier run on the same features whose parents are the first rows of `x_parents`. Chains begin with the
+        importances of its last draws instead of draws from the prior, which shortens the warm-up.
     checkpoint : path, optional
-        A folder in which the state of the run is saved. If it contains a run, that run continues: after an
-        interruption, the same call gives the same draws as an uninterrupted run. A finished run is returned at once;
-        with more `draws` it is extended. Delete the folder when you no longer need it. A folder with a run on other
-        data, or with other arguments, is rejected.
+        A folder for the state of the run. If it contains a run, that run continues: after an interruption, the same
+        call gives the same draws as an uninterrupted run. A finished run is returned immediately, or extended if
+        `draws` is larger. Delete the folder when you no longer need it. A folder with a run on different data, or with
+        different arguments, is rejected.
     checkpoint_every : float
         Seconds between checkpoints. A checkpoint takes 4*N*S bytes, the neighbors of each chain and the draws since the
-        last one. If writing is slow, checkpoints are less frequent, so that they take at most 5% of the time.
+        last checkpoint. If writing is slow, checkpoints are less frequent, so that they take at most 5% of the time.
 
     Returns
     -------
@@ -123,9 +122,9 @@ def sample(
     Raises
     ------
     MemoryError
-        If the run needs more memory than available: see `bayespatch.sampling.memory_needed.bytes_needed`.
+        If the run needs more memory than is available; see `bayespatch.sampling.memory_needed.bytes_needed`.
     StorageError
-        If the checkpoint is damaged or belongs to another run (a ValueError).
+        If the checkpoint is damaged or belongs to another run (a subclass of ValueError).
 
     Warns
     -----
@@ -202,27 +201,29 @@ def run_chains(
     checkpoint_every: float = 30.0,
     feature_names: Sequence[str] = (),
 ) -> Posterior:
-    """The part of `sample` after data, model and settings have been checked.
+    """The part of `sample` after the checks of data, model and settings.
 
-    `predictive`: draws of q from its separate posterior, given which everything else is sampled. `feature_names`: for
-    warnings.
+    `predictive`: draws of q from its separate posterior; everything else is sampled given these. `feature_names`: names
+    for warnings.
     """
     keep_w, keep_votes = check_flag("keep_w", keep_w), check_flag("keep_votes", keep_votes)
     threads = cpu_count() if n_threads is None else check_count("n_threads", n_threads, at_least=1)
-    every = check_seconds("checkpoint_every", checkpoint_every)
+    seconds = check_seconds("checkpoint_every", checkpoint_every)
     begin = _checked_beginning(begin, data)
-    meter = progress_meter(progress)  # before the work: a missing package is reported at once
+    meter = progress_meter(progress)  # before sampling, so that a missing package is reported immediately
 
     engine_class = load_engine(settings.engine)
     n_at_once = min(settings.chains, threads)
     check_size(data, model, settings, threads, keep_w, keep_votes, checkpoint is not None)
     if predictive is not None and not issubclass(engine_class, GivenEngine):
-        raise ValueError(f"engine={settings.engine!r} samples the importances and cannot take them; pass engine='cpu'")
+        raise ValueError(
+            f"engine={settings.engine!r} samples the importances itself and cannot use given ones; pass engine='cpu'"
+        )
     with ExitStack() as stack:
         keeper = None
         if checkpoint is not None:
             run_of = describe(data, model, settings, keep_w, keep_votes, begin, predictive)
-            keeper = stack.enter_context(opened(checkpoint, run_of, every))
+            keeper = stack.enter_context(opened(checkpoint, run_of, seconds))
         engines = engine_class.for_chains(settings.chains, data, model, threads // n_at_once)
         run = Run(engines, settings, keep_w=keep_w, keep_votes=keep_votes, begin=begin, predictive=predictive)
         if keeper is not None:
@@ -230,17 +231,17 @@ def run_chains(
         run.run(n_at_once, meter, keeper)
 
     posterior = run.posterior(n_threads=threads)
-    del run, engines  # their memory is not needed any more
+    del run, engines  # free their memory
     if posterior.interrupted:
         more = "" if checkpoint is None else f"; the same call continues from checkpoint={os.fspath(checkpoint)!r}"
         warnings.warn(
-            f"interrupted: {posterior.n_draws} of {settings.draws} draws are kept of each chain{more}",
+            f"interrupted: {posterior.n_draws} of {settings.draws} draws per chain are kept{more}",
             UserWarning,
             stacklevel=3,
         )
-    trouble = posterior.diagnostics().with_features(feature_names).warning()
-    if trouble is not None:
-        warnings.warn(trouble, MixingWarning, stacklevel=3)
+    warning = posterior.diagnostics().with_features(feature_names).warning()
+    if warning is not None:
+        warnings.warn(warning, MixingWarning, stacklevel=3)
     return posterior
 
 
@@ -253,7 +254,7 @@ def check_size(
     keep_votes: bool = False,
     checkpoint: bool = False,
 ) -> None:
-    """Reject a run that does not fit into memory, before any work."""
+    """Reject a run that does not fit into memory before it starts."""
     sizes = ProblemSizes(len(data.x), len(data.x_parents), data.x.shape[1], data.n_classes)
     need = bytes_needed(
         sizes,

@@ -1,8 +1,8 @@
 """A second opinion in addition to the precedents: an additive score without interactions.
 
-``design`` converts values to terms of a sum, ``logistic`` has the mathematics of the regression, ``additive`` is the
-score of a class, ``mean`` that of a number and ``cox`` that of a time to an event; ``user`` wraps a classifier passed
-by the user.
+``design`` converts values to the terms of a sum, and ``logistic`` has the mathematics of the regression. ``additive``
+has the score for classes, ``mean`` for numbers and ``cox`` for times to an event; ``user`` wraps a classifier passed by
+the user.
 """
 
 from typing import TypeAlias

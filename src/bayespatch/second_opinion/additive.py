@@ -1,9 +1,9 @@
 """The additive score of the risk factors.
 
-A scikit-learn logistic regression on the terms of `Design`, with normal priors on its coefficients. The score is
-averaged over the strength of the priors and the amount of curvature, weighted by the marginal likelihood of the
-training table, or by the leave-one-out log score if that is clearly better. Uncertainty about the coefficients
-moderates the probabilities: the more uncertain the log odds of a case, the closer its probability to the base rate. See
+A scikit-learn logistic regression on the terms of `Design`, with normal priors on its coefficients. The score is an
+average over the strength of the priors and the amount of curvature, weighted by the marginal likelihood of the training
+table, or by the leave-one-out log score if this is clearly better. Uncertainty about the coefficients moderates the
+probabilities: the more uncertain the log odds of a case, the closer its probability is to the base rate. See
 docs/second-opinion.md.
 """
 
@@ -40,42 +40,42 @@ from bayespatch.second_opinion.logistic import (
 )
 from bayespatch.types import AnyArray, JSONMapping, JSONObject
 
-MOST_CHOOSING = 20_000  # rows that decide on the priors; the coefficients are learned from all
-MODERATIONS = (0.0, 0.03, 0.1, 0.3, 1.0)  # which leave-one-out chooses from
-# By how much the leave-one-out log score of its own choice has to exceed that of the evidence's choice: in small tables
-# a few far-out rows can decide a leave-one-out score. On simulated tables any price from 0 to 5 does as well.
+MOST_CHOOSING = 20_000  # rows used to choose the priors; the coefficients are learned from all rows
+MODERATIONS = (0.0, 0.03, 0.1, 0.3, 1.0)  # candidates, weighted by their leave-one-out log scores
+# Advantage in leave-one-out log score that the leave-one-out choice of priors needs over the choice by evidence. In
+# small tables, a few extreme rows can dominate a leave-one-out score. On simulated tables, 0 to 5 worked equally well.
 PRICE = 5.0
-LEAST_SHARE = 0.01  # of either choice of priors in the average of the two
-_LEAST = 1e-12  # of a probability
-_BATCH = 20_000  # maximum number of rows at a time if several arrays of this size are needed
+LEAST_SHARE = 0.01  # smallest share of either choice of priors in the average of the two
+_LEAST = 1e-12  # smallest probability
+_BATCH = 20_000  # maximum number of rows at a time if several arrays of this length are needed
 _NODES = np.polynomial.legendre.leggauss(64)
 
 
 @dataclass(frozen=True, eq=False)
 class AdditiveScore:
-    """Log odds as a sum over features, each a function of that feature alone.
+    """Log odds as a sum of functions of single features.
 
-    With two classes there is one sum (K = 1), the log odds of the second class; with M > 2 classes there is one per
-    class (K = M), and probabilities are their softmax.
+    With two classes there is one sum (K = 1), the log odds of the second class. With M > 2 classes there is one sum per
+    class (K = M), and the probabilities are the softmax of the sums.
 
     Attributes
     ----------
     design : Design
-        From values to terms.
+        Converts values to terms.
     base : array of shape (M,)
-        Frequencies of the classes in the training table, weighted if classes are.
+        Frequencies of the classes in the training table, with class weights if any.
     intercept, coef : arrays of shape (K,) and (D, K)
-        Of the regression, averaged over the priors.
+        Intercepts and coefficients of the regression, averaged over the priors.
     shares : array of shape (P,)
-        How the difference between the intercept and the base rate is distributed among the features: by the variance of
-        their contributions. Sum 1.
+        How the difference between the intercept and the base rate is distributed among the features, in proportion to
+        the variance of their contributions. The shares add up to 1.
     covariance : array of shape (K (D + 1), K (D + 1)) or (K, D + 1, D + 1)
-        Of the coefficients, the intercept first, class by class (Jaakkola and Jordan's normal approximation); for each
-        class separately if the whole would be too large.
+        Covariance of the coefficients, class by class, with the intercept first (Jaakkola and Jordan's normal
+        approximation); for each class separately if the joint covariance would be too large.
     loo : array of shape (n, M)
         Leave-one-out probabilities of the training rows.
     evidence : array of shape (len(CURVATURES), len(STRENGTHS))
-        Log marginal likelihood of the priors that were tried; NaN for the others.
+        Log marginal likelihood of the priors that were tried; NaN for all others.
     moderation : float
         Share of the variance of the log odds used for moderation, 0 to 1.
 
@@ -136,7 +136,7 @@ class AdditiveScore:
         row_weight : array of shape (n,), optional
             Weight of each row.
         meter : callable
-            Shows how many priors have been tried.
+            Shows the number of priors tried so far.
         """
         weights = np.ones(len(y)) if row_weight is None else row_weight
         if class_weight is not None:
@@ -157,7 +157,7 @@ class AdditiveScore:
 
     @classmethod
     def _of_table(cls, table: _Table, places: Array | None, meter: Meter) -> _Candidate:
-        """The score by the evidence, by leave-one-out, or between: as far as the latter is clearly better."""
+        """The score by evidence, by leave-one-out if that is clearly better, or a weighted average of both."""
         x, y, weights, choosing = table.terms.x, table.y, table.weights, table.choosing
         is_curve = table.design.is_curve
         with meter(MOST_PRIORS) as report:
@@ -167,28 +167,28 @@ class AdditiveScore:
         each: dict[tuple[float, float], Average] = {}
 
         def averaged(scores: Array) -> Average:
-            """Average over the priors, weighted by these scores."""
+            """The average over the priors, weighted by these scores."""
             parts = kept_priors(scores)
             for prior in {(strength, curvature) for _, strength, curvature in parts} - set(each):
                 fit = fits.get(prior) or fit_logistic(x, y, weights, is_curve, *prior, places=places)
                 each[prior] = given_prior(x, y, weights, fit)
             both = average([(share, each[strength, curvature]) for share, strength, curvature in parts])
-            if not fits:  # one row of many thousand does not decide on the priors
+            if not fits:  # a single row of many thousand does not affect the choice of priors
                 return both
             return both._replace(moved=tried.without_each(scores) - logits(x, both.intercept, both.coef))
 
-        sure = cls._of_average(table, averaged(tried.evidence), 1.0, tried.evidence)
+        by_evidence = cls._of_average(table, averaged(tried.evidence), 1.0, tried.evidence)
         if not fits and _possible_gain(tried) < PRICE:
-            return sure  # with this many rows fits are slow, and moderation hardly matters
-        bold = cls._of_average(table, averaged(tried.loo), 1.0, tried.evidence)
-        bold = bold.with_moderation(*_chosen_moderation(bold, y, weights))
-        return cls._blended(table, sure, bold, PRICE)
+            return by_evidence  # with this many rows, fits are slow and moderation hardly matters
+        by_score = cls._of_average(table, averaged(tried.loo), 1.0, tried.evidence)
+        by_score = by_score.with_moderation(*_chosen_moderation(by_score, y, weights))
+        return cls._blended(table, by_evidence, by_score, PRICE)
 
     @classmethod
     def _blended(cls, table: _Table, first: _Candidate, second: _Candidate, price: float) -> _Candidate:
-        """The average of two scores, as far as the second has the better leave-one-out log score, less a price.
+        """The average of two scores, weighted by the advantage of the second in leave-one-out log score minus `price`.
 
-        Each row is left out with the shares that the scores of the other rows say.
+        For a left-out row, the weights come from the scores of the other rows.
         """
         gains = second.log_scores(table.y, table.weights) - first.log_scores(table.y, table.weights)
         share, shares = float(expit(gains.sum() - price)), expit(gains.sum() - gains - price)
@@ -214,7 +214,7 @@ class AdditiveScore:
         return _Candidate(score, found, eta, variance, own).with_moderation(moderation, own)
 
     def _left_out(self, terms: Terms, y: NDArray[np.int64], weights: Array, moved: Array) -> tuple[Array, Array]:
-        """The training rows, each without itself: sums before moderation, (n, K), and variances of log odds, (n,)."""
+        """Leave-one-out sums before moderation, (n, K), and variances of the log odds, (n,), of the training rows."""
         p = self._probabilities(logits(terms.x, self.intercept, self.coef))[:, -len(self.intercept) :]
         eta, variance = np.empty_like(moved), np.empty(len(y))
         for rows in row_batches(len(y), len(self.intercept)):
@@ -226,7 +226,7 @@ class AdditiveScore:
 
     @classmethod
     def _of_base_rates(cls, design: Design, base: Array, n: int) -> AdditiveScore:
-        """Where there is nothing to learn: one class, or columns of one value."""
+        """A score of base rates only, if there is nothing to learn: one class, or only constant columns."""
         n_terms, n_sums = len(design.feature), max(1, len(base) if len(base) > 2 else 1)
         size = n_sums * (n_terms + 1)
         features = len(design.terms)
@@ -251,7 +251,7 @@ class AdditiveScore:
 
     @property
     def prior(self) -> tuple[float, float]:
-        """The most probable prior: the variance of a coefficient, and the factor of the deviation for curvature."""
+        """The most probable prior: the variance of a coefficient, and the factor on the prior SD for curvature."""
         if np.isnan(self.evidence).all():
             return STRENGTHS[0], 0.0
         a, b = np.unravel_index(np.nanargmax(self.evidence), self.evidence.shape)
@@ -259,11 +259,11 @@ class AdditiveScore:
 
     def predict_proba(self, values: Array) -> Array:
         """Probabilities of rows of `EncodedTable.values`, (n, M)."""
-        found = [self._probabilities(self._stated(self.design.matrix(part))[0]) for part in self._batches(values)]
-        return np.concatenate(found)
+        parts = [self._probabilities(self._stated(self.design.matrix(part))[0]) for part in self._batches(values)]
+        return np.concatenate(parts)
 
     def predict_known(self, values: Array, known: NDArray[np.bool_]) -> Array:
-        """Probabilities of one row, (1, P), given only some features: (k, M), for sets (k, P)."""
+        """Probabilities, (k, M), of one row, (1, P), given only some features, for k sets of features, (k, P)."""
         terms, feature = self.design.matrix(values), self.design.feature
         own = np.zeros((1 + terms.presence.shape[1], 1 + len(feature)))  # terms by feature, intercept first
         own[0, 0] = 1.0
@@ -276,18 +276,18 @@ class AdditiveScore:
             blocks = self.covariance.reshape(n_sums, size, n_sums, size)
             covariance = np.einsum("ai,kilj,bj->kalb", own, blocks, own, optimize=True)
             covariance = covariance.reshape(n_sums * len(own), n_sums * len(own))
-        found = []
+        parts = []
         for rows in row_batches(len(known), len(self.intercept)):
             presence = terms.presence * known[rows]
             leverage = leverages(with_intercept(presence), covariance)
             eta = self._base_logits() + presence @ each
-            found.append(self._probabilities(self._moderated(eta, leverage)))
-        return np.concatenate(found)
+            parts.append(self._probabilities(self._moderated(eta, leverage)))
+        return np.concatenate(parts)
 
     def contributions(self, values: Array) -> Array:
-        """Contribution of each feature to the log odds from those of the base rate, (n, P, K).
+        """Contribution of each feature to the log odds, relative to the log odds of the base rate, (n, P, K).
 
-        A feature whose value is missing, and for which missing is not a separate value, contributes nothing.
+        A missing value contributes nothing, unless the column treats missing as a separate value.
         """
         return np.concatenate([self._contributions_of(self.design.matrix(part)) for part in self._batches(values)])
 
@@ -299,14 +299,14 @@ class AdditiveScore:
     def without(
         self, values: Array, y: NDArray[np.int64], left_out: NDArray[np.bool_], row_weight: Array | None = None
     ) -> AdditiveScore:
-        """The score learned without some of the training rows, under the most probable prior only.
+        """The score learned without some of the training rows, with only the most probable prior.
 
         Parameters
         ----------
         values : array of shape (n, P)
             `EncodedTable.values` of the training table.
         y : int array of shape (n,)
-            Their classes.
+            The classes of these rows.
         left_out : bool array of shape (n,)
             The rows to leave out. Terms, base rates and moderation do not change.
         row_weight : array of shape (n,), optional
@@ -322,7 +322,7 @@ class AdditiveScore:
         return replace(self, intercept=fit.intercept, coef=fit.coef)
 
     def _row_weights(self, y: NDArray[np.int64], own: Array | None) -> Array:
-        """How much each training row counts, from how far the base rates are from the frequencies of the classes."""
+        """The weight of each training row, from the ratio of the base rates to the frequencies of the classes."""
         counts = np.bincount(y, own, self.n_classes)
         by_class = self.base / np.maximum(counts / counts.sum(), _LEAST)
         return np.asarray(by_class[y] if own is None else own * by_class[y])
@@ -330,22 +330,22 @@ class AdditiveScore:
     def points(self, values: Array) -> Array:
         """Percentage points that each feature adds to each class, (n, P, M).
 
-        From the base rate they add up to the probability: ``100 * base + points.sum(axis=1) == 100 * p``. They are the
-        integrated gradient of the probabilities along the straight line from the base rate's log odds to the case's
-        (Sundararajan, Taly and Yan 2017; Aumann and Shapley). For two classes, the difference is distributed in
-        proportion to the contributions to the log odds.
+        With the base rate, they add up to the probability: ``100 * base + points.sum(axis=1) == 100 * p``. They are the
+        integrated gradients of the probabilities along the straight line from the log odds of the base rate to those of
+        the case (Sundararajan, Taly and Yan 2017; Aumann and Shapley). For two classes, the difference is distributed
+        in proportion to the contributions to the log odds.
         """
         return np.concatenate([self._points_of(self.design.matrix(part)) for part in self._batches(values)])
 
     def predict_interval(self, values: Array, level: float = 0.9) -> Array:
         """Intervals of the probabilities, (n, M, 2), from the posterior of the coefficients.
 
-        The log odds of a class against all others are normal around the stated ones.
+        The log odds of a class against all others are approximately normal around their point estimate.
         """
         return np.concatenate([self._interval_of(self.design.matrix(part), level) for part in self._batches(values)])
 
     def explained(self, values: Array, level: float = 0.9) -> tuple[Array, Array, Array]:
-        """`predict_proba`, `predict_interval` and `points` of the same rows, computing the terms once."""
+        """`predict_proba`, `predict_interval` and `points` of the same rows, with a single computation of the terms."""
         parts = []
         for part in self._batches(values):
             terms = self.design.matrix(part)
@@ -364,7 +364,7 @@ class AdditiveScore:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], plain: JSONMapping) -> AdditiveScore:
-        """The score written by `to_arrays`; anything else raises a ValueError."""
+        """The score from the result of `to_arrays`; anything else raises a ValueError."""
         names = {"base", "intercept", "coef", "shares", "covariance", "loo", "evidence"}
         if set(arrays) != names or set(plain) - {"moderation"} != {"design"}:
             raise ValueError("this is not a stored additive score; save the model again")
@@ -374,26 +374,26 @@ class AdditiveScore:
                 f"the stored additive score has moderation {moderation!r}, which is not between 0 and 1; "
                 f"save the model again"
             )
-        found = cls(
+        score = cls(
             design=Design.from_dict(plain["design"]),
             moderation=float(moderation),
             **{name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()},
         )
-        n_terms, n_sums, n_classes = len(found.design.feature), *found.intercept.shape, *found.base.shape
+        n_terms, n_sums, n_classes = len(score.design.feature), *score.intercept.shape, *score.base.shape
         joint = (n_sums * (n_terms + 1),) * 2
         shapes = {
             "coef": (n_terms, n_sums),
-            "shares": (len(found.design.terms),),
-            "loo": (len(found.loo), n_classes),
-            "covariance": joint if found.covariance.ndim == 2 else (n_sums, n_terms + 1, n_terms + 1),
+            "shares": (len(score.design.terms),),
+            "loo": (len(score.loo), n_classes),
+            "covariance": joint if score.covariance.ndim == 2 else (n_sums, n_terms + 1, n_terms + 1),
         }
         for name, shape in shapes.items():
-            array = getattr(found, name)
+            array = getattr(score, name)
             if array.shape != shape or not np.isfinite(array).all():
-                raise ValueError(f"{name} of the stored additive score has shape {array.shape}, and should be {shape}")
-        if n_sums != (n_classes if n_classes > 2 else 1) or not np.isfinite(found.intercept).all():
+                raise ValueError(f"{name} of the stored additive score has shape {array.shape}, but should be {shape}")
+        if n_sums != (n_classes if n_classes > 2 else 1) or not np.isfinite(score.intercept).all():
             raise ValueError(f"the stored additive score has {n_sums} sums for {n_classes} classes")
-        return found
+        return score
 
     # Parts
 
@@ -417,8 +417,8 @@ class AdditiveScore:
     def _logits_of(self, terms: Terms) -> Array:
         """The sums of the regression, before moderation, (n, K)."""
         gap = self.intercept - self._base_logits()
-        there = (terms.presence @ self.shares)[:, None]
-        return (terms.x * terms.presence[:, self.design.feature]) @ self.coef + self._base_logits() + there * gap
+        known_share = (terms.presence @ self.shares)[:, None]
+        return (terms.x * terms.presence[:, self.design.feature]) @ self.coef + self._base_logits() + known_share * gap
 
     def _leverage_of(self, terms: Terms) -> Array:
         """Posterior covariances of the sums, (n, K, K)."""
@@ -430,11 +430,11 @@ class AdditiveScore:
         return self._moderated(self._logits_of(terms), leverage), leverage
 
     def _moderation(self, eta: Array, leverage: Array) -> Array:
-        """Which share of the way from the base rate to the sums is gone, (n,)."""
+        """The factor, (n,), that shrinks the sums toward the base rate."""
         return _shrinkage(self._mean_variance(eta, leverage), self.moderation)
 
     def _mean_variance(self, eta: Array, leverage: Array) -> Array:
-        """The variance of the log odds, (n,); beyond two classes the mean over the classes as probable as they are."""
+        """The variance of the log odds, (n,); for more than two classes, the mean weighted by class probability."""
         p = self._probabilities(eta)
         return np.maximum((p * self._variance(p, leverage)).sum(axis=1), 0.0)
 
@@ -443,7 +443,7 @@ class AdditiveScore:
         return base + (eta - base) * self._moderation(eta, leverage)[:, None]
 
     def _variance(self, p: Array, leverage: Array) -> Array:
-        """Of the log odds of each class against all others, (n, M)."""
+        """Variance of the log odds of each class against all others, (n, M)."""
         gradients = self._gradients(p)
         return np.einsum("nmk,nkl,nml->nm", gradients, leverage, gradients, optimize=True)
 
@@ -464,7 +464,7 @@ class AdditiveScore:
         return np.asarray(softmax(eta, axis=1))
 
     def _gradients(self, p: Array) -> Array:
-        """Of the log odds of each class against all others, by each sum, (n, M, K)."""
+        """Gradient of the log odds of each class against all others with respect to each sum, (n, M, K)."""
         if self.n_classes == 1:
             return np.zeros((len(p), 1, 1))
         if self.n_classes == 2:
@@ -479,20 +479,20 @@ class AdditiveScore:
             moves = np.concatenate([-moves / 2.0, moves / 2.0], axis=2)
         start = np.log(np.maximum(self.base, _LEAST))
         total = moves.sum(axis=1)
-        # The mean over the line of p (move - sum of p move), for all features from the same two means over the nodes.
+        # The mean of p (move - sum of p move) along the line, for all features from the same two means over the nodes.
         nodes, weights = (_NODES[0] + 1.0) / 2.0, _NODES[1] / 2.0
         p = softmax(start + nodes[:, None] * total[:, None, :], axis=2)
         weighted = weights[:, None] * p
-        found = moves * weighted.sum(axis=1)[:, None, :] - moves @ (weighted.transpose(0, 2, 1) @ p)
+        points = moves * weighted.sum(axis=1)[:, None, :] - moves @ (weighted.transpose(0, 2, 1) @ p)
         # The remainder of the quadrature, far below a point, is added to the points.
-        rest = softmax(start + total, axis=1) - self.base - found.sum(axis=1)
-        size = np.abs(found)
-        return 100.0 * (found + rest[:, None, :] * size / np.maximum(size.sum(axis=1, keepdims=True), 1e-300))
+        rest = softmax(start + total, axis=1) - self.base - points.sum(axis=1)
+        size = np.abs(points)
+        return 100.0 * (points + rest[:, None, :] * size / np.maximum(size.sum(axis=1, keepdims=True), 1e-300))
 
 
 @dataclass(frozen=True, eq=False)
 class _Table:
-    """A training table: its terms, classes, weights of rows, base rates, and the rows that decide on the priors."""
+    """A training table: terms, classes, row weights, base rates, and the rows used to choose the priors."""
 
     design: Design
     terms: Terms
@@ -504,16 +504,16 @@ class _Table:
 
 @dataclass(frozen=True, eq=False)
 class _Candidate:
-    """A score, the average it was made from, and the training rows without themselves.
+    """A score, the average over priors that it comes from, and leave-one-out results of the training rows.
 
     Attributes
     ----------
     score : AdditiveScore
     found : Average
     eta, variance : arrays of shape (n, K) and (n,)
-        Of the training rows without themselves: sums before moderation, and the variance of their log odds.
+        Leave-one-out sums of the training rows before moderation, and the variance of their log odds.
     moderations : array of shape (n,)
-        The moderation that the other rows say.
+        For each row, the moderation learned from the other rows.
     """
 
     score: AdditiveScore
@@ -523,7 +523,7 @@ class _Candidate:
     moderations: Array
 
     def with_moderation(self, moderation: float, own: Array) -> _Candidate:
-        """The same score with a different moderation; each left-out row uses its own moderation, (n,)."""
+        """The same score with a different moderation; `own`, (n,), is the moderation for each left-out row."""
         base = self.score._base_logits()
         loo = self.score._probabilities(base + (self.eta - base) * _shrinkage(self.variance, own)[:, None])
         return replace(self, score=replace(self.score, loo=loo, moderation=moderation), moderations=own)
@@ -537,20 +537,20 @@ class _Candidate:
 def _shrinkage(variance: Array, moderation: float | Array) -> Array:
     """``(1 + moderation pi v / 8)^(-1/2)``.
 
-    With moderation 1 that is the mean probability under log odds that are normal with variance v (MacKay 1992), but
-    that the way leads from the base rate and not from one half.
+    With moderation 1, this gives approximately the mean probability for normal log odds with variance v (MacKay 1992),
+    except that it shrinks toward the base rate instead of one half.
     """
     return np.asarray(1.0 / np.sqrt(1.0 + moderation * math.pi / 8.0 * variance))
 
 
 def _possible_gain(tried: Tried) -> float:
-    """By how much the best prior by leave-one-out exceeds the best one by evidence, in leave-one-out log score."""
+    """The advantage in leave-one-out log score of the best prior by leave-one-out over the best prior by evidence."""
     a, b = np.unravel_index(np.nanargmax(tried.evidence), tried.evidence.shape)
     return float(np.nanmax(tried.loo) - tried.loo[a, b])
 
 
 def _chosen_moderation(found: _Candidate, y: NDArray[np.int64], weights: Array) -> tuple[float, Array]:
-    """The mean of those that are tried, as probable as the leave-one-out log score says; and without each row, (n,)."""
+    """The mean moderation, weighted by the leave-one-out log scores; also without each row, (n,)."""
     tried = np.array(MODERATIONS)
     scores = np.array([found.with_moderation(one, np.full(len(y), one)).log_scores(y, weights) for one in MODERATIONS])
     total = scores.sum(axis=1)
@@ -558,19 +558,19 @@ def _chosen_moderation(found: _Candidate, y: NDArray[np.int64], weights: Array) 
 
 
 def _rows_by_content(values: Array, y: NDArray[np.int64], most: int) -> NDArray[np.int64]:
-    """About this number of rows, of each class evenly spread over its rows in the order of their content."""
+    """About `most` rows: from each class, rows that are evenly spaced when sorted by content."""
     if len(y) <= most:
         return np.arange(len(y))
-    found = []
-    for own in (np.flatnonzero(y == m) for m in np.unique(y)):
-        order = own[np.lexsort(values[own].T)]
-        wanted = max(1, round(most * len(own) / len(y)))
-        found.append(order[np.linspace(0, len(own) - 1, wanted).round().astype(np.int64)])
-    return np.concatenate(found)
+    chosen = []
+    for rows in (np.flatnonzero(y == m) for m in np.unique(y)):
+        order = rows[np.lexsort(values[rows].T)]
+        n_rows = max(1, round(most * len(rows) / len(y)))
+        chosen.append(order[np.linspace(0, len(rows) - 1, n_rows).round().astype(np.int64)])
+    return np.concatenate(chosen)
 
 
 def _shares(x: Array, coef: Array, design: Design) -> Array:
-    """The variance of each feature's contributions among the sum over the features, (P,)."""
+    """Each feature's share of the total variance of the contributions, (P,)."""
     feature = design.feature
     each = np.array([(x[:, feature == j] @ coef[feature == j]).var(axis=0).sum() for j in range(len(design.terms))])
     total = float(each.sum())

@@ -1,8 +1,8 @@
-"""A second opinion on times to an event: Cox's proportional hazards, a sum over features of the log hazard.
+"""A second opinion on times to an event: Cox's proportional hazards model, whose log hazard is a sum over features.
 
-The terms are those of `Design`. The ridge penalty, and whether numbers may be curved and ordinal levels may deviate
-from a straight line, are chosen by cross-validated partial likelihood. Coefficients are fitted with lifelines; the
-baseline is Breslow's.
+The terms come from `Design`. The cross-validated partial likelihood determines the ridge penalty, and whether numbers
+may be curved and ordinal levels may deviate from a straight line. Coefficients are fitted with lifelines; the baseline
+hazard is Breslow's estimator.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from bayespatch.encode import Schema
 from bayespatch.second_opinion.design import CURVE, LINE, Array, Design
 from bayespatch.types import AnyArray, JSONMapping, JSONObject
 
-STRENGTHS = (0.01, 0.1, 1.0)  # prior variances of a coefficient, of terms with standard deviation 1
+STRENGTHS = (0.01, 0.1, 1.0)  # prior variances of a coefficient, for terms with standard deviation 1
 N_FOLDS = 5
-_FARTHEST = 20.0  # a log hazard ratio beyond this is no estimate
+_FARTHEST = 20.0  # larger log hazard ratios are rejected as estimates
 
 
 class CoxChoice(NamedTuple):
@@ -41,18 +41,18 @@ class CoxScore:
     Attributes
     ----------
     design : Design
-        From values to terms.
+        Converts values to terms.
     coef : array of shape (D,)
         Log hazard ratios of the terms.
     covariance : array of shape (D, D)
-        Of the coefficients.
+        Covariance of the coefficients.
     times, hazard : arrays of shape (T,)
         Times of events in the training table, and the cumulative baseline hazard just after each, for terms of 0.
     error : array of shape (T,)
         Standard error of the logarithm of the cumulative baseline hazard.
     choices : tuple of CoxChoice
     loo : array of shape (n, K)
-        Cumulative hazard of the training rows within each of K intervals of time, each row held out.
+        Held-out cumulative hazard of each training row within each of K time intervals.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class CoxScore:
         *,
         seed: int,
     ) -> CoxScore:
-        """Learn from `EncodedTable.values` (n, P), times and events; rows of one group are held out together."""
+        """Learn from `EncodedTable.values` (n, P), times and events; rows of the same group are held out together."""
         design = Design.learn(schema, values)
         x, bends = design.matrix(values).x, _bends(design)
         folds = _folds(event, groups, seed)
@@ -115,7 +115,7 @@ class CoxScore:
         return cls(design, coef, covariance, *_breslow(x @ coef, time, event), tuple(choices), loo)
 
     def log_hazard(self, values: Array) -> Array:
-        """Log hazard ratio of rows of `EncodedTable.values`, (n,), against the average row."""
+        """Log hazard ratio, (n,), of rows of `EncodedTable.values` relative to the average row."""
         return self.points(values).sum(axis=1)
 
     def points(self, values: Array) -> Array:
@@ -124,7 +124,7 @@ class CoxScore:
         return self.design.by_feature(terms.x, self.coef) * terms.presence
 
     def cumulative_hazard(self, values: Array, times: Array) -> Array:
-        """Cumulative hazard of rows, (n, P), at times, (T,)."""
+        """Cumulative hazard, (n, T), of rows, (n, P), at times, (T,)."""
         return np.exp(self.log_hazard(values))[:, None] * self.baseline(times)
 
     def baseline(self, times: Array) -> Array:
@@ -139,34 +139,34 @@ class CoxScore:
         return np.sqrt(variance[:, None] + _at(self.times, self.error, times, before=self.error[0]) ** 2)
 
     def to_arrays(self) -> tuple[dict[str, AnyArray], JSONObject]:
-        """Arrays, and everything else as JSON-ready data, from which `from_arrays` creates an equal model."""
+        """Arrays and JSON-ready data from which `from_arrays` creates an equal model."""
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
         arrays = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
         return arrays, {"design": self.design.to_dict(), "choices": [list(one) for one in self.choices]}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], plain: JSONMapping) -> CoxScore:
-        """The model written by `to_arrays`; anything else raises a ValueError."""
+        """The model from the result of `to_arrays`; anything else raises a ValueError."""
         names = {"coef", "covariance", "times", "hazard", "error", "loo"}
         if set(arrays) != names or set(plain) != {"design", "choices"}:
             raise ValueError("this is not a stored Cox model; save the model again")
         choices = tuple(CoxChoice(*one) for one in plain["choices"])
         if not all(tuple(map(type, one)) == (float, bool, float) and one.strength > 0.0 for one in choices):
-            raise ValueError("the priors of the stored Cox model are not known; save the model again")
-        found = cls(design=Design.from_dict(plain["design"]), choices=choices, **arrays)
-        n_terms, n_times = len(found.design.feature), len(found.times)
+            raise ValueError("the stored Cox model has unknown priors; save the model again")
+        cox = cls(design=Design.from_dict(plain["design"]), choices=choices, **arrays)
+        n_terms, n_times = len(cox.design.feature), len(cox.times)
         shapes = {"coef": (n_terms,), "covariance": (n_terms, n_terms), "hazard": (n_times,), "error": (n_times,)}
-        if found.loo.ndim != 2 or not n_times or any(getattr(found, name).shape != s for name, s in shapes.items()):
+        if cox.loo.ndim != 2 or not n_times or any(getattr(cox, name).shape != s for name, s in shapes.items()):
             raise ValueError("the arrays of the stored Cox model are inconsistent; save the model again")
-        if np.any(np.diff(found.times) <= 0) or np.any(np.diff(found.hazard, prepend=0.0) < 0) or found.loo.min() < 0:
+        if np.any(np.diff(cox.times) <= 0) or np.any(np.diff(cox.hazard, prepend=0.0) < 0) or cox.loo.min() < 0:
             raise ValueError("the baseline of the stored Cox model does not increase; save the model again")
-        if np.abs(found.coef).max(initial=0.0) > _FARTHEST:
-            raise ValueError("the stored Cox model has impossible hazard ratios; save the model again")
-        return found
+        if np.abs(cox.coef).max(initial=0.0) > _FARTHEST:
+            raise ValueError("the stored Cox model has invalid hazard ratios; save the model again")
+        return cox
 
 
 def check_installed() -> None:
-    """Raise an ImportError that names the install command if lifelines is not installed."""
+    """If lifelines is not installed, raise an ImportError with the install command."""
     try:
         import lifelines  # noqa: F401
     except ImportError as error:
@@ -174,19 +174,19 @@ def check_installed() -> None:
 
 
 def _bends(design: Design) -> NDArray[np.bool_]:
-    """Terms that bend a straight line: curvature, and the levels of ordinal columns, (D,)."""
-    found = []
+    """Terms that deviate from a straight line, (D,): curvature, and the levels of ordinal columns."""
+    bends = []
     for term in design.terms:
         n_levels = len(term.levels) + bool(term.others) if term.scores and term.scale > 0 else 0
         levels = np.arange(len(term.kinds)) - term.kinds.count(LINE) - term.kinds.count(CURVE)
-        found.append(((levels >= 0) & (levels < n_levels)) | (np.array(term.kinds, dtype=np.int64) == CURVE))
-    return np.concatenate([np.zeros(0, dtype=np.bool_), *found])
+        bends.append(((levels >= 0) & (levels < n_levels)) | (np.array(term.kinds, dtype=np.int64) == CURVE))
+    return np.concatenate([np.zeros(0, dtype=np.bool_), *bends])
 
 
 def _folds(
     event: NDArray[np.bool_], groups: NDArray[np.int64] | None, seed: int
 ) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Rows to learn from and rows held out."""
+    """Training rows and held-out rows of each fold."""
     if groups is not None:
         n = min(N_FOLDS, len(np.unique(groups)))
         return list(GroupKFold(n).split(event, groups=groups))
@@ -209,19 +209,19 @@ def _fit(x: Array, time: Array, event: NDArray[np.bool_], strength: float) -> tu
     frame = DataFrame(x[:, used]).assign(time=time, event=event)
     frame.columns = frame.columns.astype(str)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about collinear indicators, which the penalty takes care of
+        warnings.simplefilter("ignore")  # about collinear indicators, which the penalty makes identifiable
         try:
-            found = CoxPHFitter(penalizer=1.0 / (strength * len(x))).fit(frame, "time", "event")
+            fit = CoxPHFitter(penalizer=1.0 / (strength * len(x))).fit(frame, "time", "event")
         except ConvergenceError:
             return coef, covariance
-    # lifelines divides by the standard deviations before it penalizes, as the penalty is meant here.
-    coef[used] = np.clip(found.params_.to_numpy(), -_FARTHEST, _FARTHEST)
-    covariance[np.ix_(used, used)] = found.variance_matrix_.to_numpy()
+    # lifelines divides by the standard deviations before it applies the penalty, as intended here.
+    coef[used] = np.clip(fit.params_.to_numpy(), -_FARTHEST, _FARTHEST)
+    covariance[np.ix_(used, used)] = fit.variance_matrix_.to_numpy()
     return coef, covariance
 
 
 def _partial(risk: Array, time: Array, event: NDArray[np.bool_]) -> float:
-    """Cox's log partial likelihood, ties as Breslow has them."""
+    """Cox's log partial likelihood, with Breslow's treatment of ties."""
     total = 0.0
     for at in np.unique(time[event]):
         total += float(risk[event & (time == at)].sum())
@@ -230,7 +230,7 @@ def _partial(risk: Array, time: Array, event: NDArray[np.bool_]) -> float:
 
 
 def _breslow(risk: Array, time: Array, event: NDArray[np.bool_]) -> tuple[Array, Array, Array]:
-    """Times of events, cumulative baseline hazard, and the standard error of its logarithm."""
+    """Event times, the cumulative baseline hazard, and the standard error of its logarithm."""
     order = np.argsort(time, kind="stable")
     weight = np.cumsum(np.exp(risk[order])[::-1])[::-1]
     times, counts = np.unique(time[event], return_counts=True)
@@ -240,7 +240,7 @@ def _breslow(risk: Array, time: Array, event: NDArray[np.bool_]) -> tuple[Array,
 
 
 def _at(times: Array, steps: Array, at: Array, before: float = 0.0) -> Array:
-    """A step function at some times."""
+    """Evaluate a step function at some times."""
     return np.append(before, steps)[np.searchsorted(times, at, side="right")]
 
 

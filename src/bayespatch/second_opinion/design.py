@@ -1,12 +1,12 @@
-"""The columns of a table as terms of a sum, which an additive score multiplies with its coefficients.
+"""The columns of a table as terms of a sum, which an additive score multiplies by its coefficients.
 
-- A number: scaled to mean 0 and standard deviation 1, and clipped to the range of the training table; plus *curvature*,
-  a natural cubic spline through a few quantiles without its linear part.
-- Levels (categories, ordinal levels): one indicator each; ordinal levels also get a scaled number.
-- A missing value under ``missing="category"``: a separate indicator, with the number set to its mean. Under
-  ``missing="ignore"``, and for values that do not occur in the training table (such as a new category): neutral.
+- A number is scaled to mean 0 and standard deviation 1 and clipped to the range of the training table. *Curvature* is
+  added: a natural cubic spline with knots at a few quantiles, without its linear part.
+- Levels (categories, ordinal levels) get one indicator each; ordinal levels also get a scaled number.
+- A missing value under ``missing="category"`` gets a separate indicator, and its number is set to the mean. Under
+  ``missing="ignore"`` it is neutral, as are values that do not occur in the training table (such as a new category).
 
-All terms have mean 0 over the training rows whose value is known, so that 0 is neutral.
+All terms have mean 0 over the training rows with known values, so 0 is neutral.
 """
 
 from __future__ import annotations
@@ -23,40 +23,40 @@ from bayespatch.types import JSONObject
 
 Array = NDArray[np.float64]
 
-# Where Harrell (Regression Modeling Strategies, table 2.3) puts five and four knots: quantiles of the column.
+# Quantiles of the column for five and four knots, from Harrell (Regression Modeling Strategies, table 2.3).
 KNOTS = (0.05, 0.275, 0.5, 0.725, 0.95)
 FEW_KNOTS, FEW_CASES = (0.05, 0.35, 0.65, 0.95), 100
-MOST_LEVELS = 50  # of a column; rarer ones are taken together
-LEAST_CURVE, LEAST_SHARE = 1e-9, 1e-3  # standard deviations of curvature below this, or this share of its largest
-LINE, LEVEL, CURVE = 0, 1, 2  # what a term is
+MOST_LEVELS = 50  # of a column; rarer levels are combined
+LEAST_CURVE, LEAST_SHARE = 1e-9, 1e-3  # smallest SD of a curvature term, absolute and relative to the largest
+LINE, LEVEL, CURVE = 0, 1, 2  # kinds of terms
 
 
 @dataclass(frozen=True)
 class Term:
-    """The terms of one column; plain numbers, ready for JSON.
+    """The terms of one column, as plain numbers ready for JSON.
 
     Attributes
     ----------
     low, high : float
         The range of the numbers (or of the scores of ordinal levels) in the training table.
     center, scale : float
-        Their mean and standard deviation; scale 0: there is no straight line.
+        Their mean and standard deviation; a scale of 0 means no straight line.
     knots : tuple of K floats
-        Of the spline, increasing; empty: there is none.
+        Knots of the spline, increasing; empty if there is no spline.
     curve_center, curve_line : tuples of K-2 floats
-        Means of the spline's columns, and the multiple of the line in them: the rest is curvature.
+        Means of the spline's columns, and the multiple of the line that is subtracted from them to obtain curvature.
     curve_mix : tuple of (K-2) R floats
-        A matrix, row by row, that turns the rest into R <= K-2 columns without correlation and of variance 1.
+        A matrix, row by row, that turns curvature into R <= K-2 uncorrelated columns with variance 1.
     n_codes : int
-        Number of codes, missing aside; 0: the column holds numbers.
+        Number of codes, not counting missing; 0 for a column of numbers.
     scores : tuple of floats
         For an ordinal column: the number of each code.
     levels : tuple of floats
-        Codes that have an indicator of their own.
+        Codes with a separate indicator.
     others : tuple of floats
-        Codes that are taken together in one more indicator.
+        Codes that share one more indicator.
     shares : tuple of floats
-        Means of the indicators: of the levels, then of the others, then of missing.
+        Means of the indicators: levels first, then others, then missing.
     missing_is_value : bool
         Whether missing has an indicator.
     """
@@ -78,7 +78,7 @@ class Term:
 
     @property
     def kinds(self) -> list[int]:
-        """What each term is: LINE, LEVEL or CURVE."""
+        """The kind of each term: LINE, LEVEL or CURVE."""
         n_curves = len(self.curve_mix) // max(len(self.curve_line), 1)
         return [LINE] * (self.scale > 0) + [CURVE] * n_curves + [LEVEL] * len(self.shares)
 
@@ -114,7 +114,7 @@ class Term:
         return terms
 
     def _numbers(self, values: Array, known: NDArray[np.bool_]) -> Array:
-        """Numbers within the range; those of missing values are the mean."""
+        """Numbers clipped to the range; missing values are replaced by the mean."""
         if self.scores:
             numbers = np.array(self.scores)[np.where(known, values, 0.0).astype(np.int64)]
         else:
@@ -130,8 +130,8 @@ class Terms(NamedTuple):
     x : array of shape (n, D)
         The terms; 0 is neutral.
     presence : array of shape (n, P)
-        Weight of each feature: 1 if its value is known or missing counts as a value, 0 if it is neutral; in between for
-        missing values of a row with fewer known values than any training row.
+        Weight of each feature: 1 if its value is known or if missing counts as a value, 0 if it is neutral. The weight
+        is between 0 and 1 for missing values of rows with fewer known values than any training row.
     """
 
     x: Array
@@ -145,10 +145,10 @@ class Design:
     Attributes
     ----------
     terms : tuple of P Term
-        Of each feature.
+        The terms of each feature.
     least_known : int
-        Number of values known in every training row. If fewer are known, missing values count in proportion, and a row
-        without any known value is neutral.
+        Smallest number of known values in a training row. If fewer are known, missing values count in proportion, and a
+        row without known values is neutral.
 
     Examples
     --------
@@ -180,7 +180,7 @@ class Design:
 
     @cached_property
     def is_curve(self) -> NDArray[np.bool_]:
-        """Whether a term is curvature, (D,)."""
+        """Whether each term is curvature, (D,)."""
         return np.array([kind == CURVE for term in self.terms for kind in term.kinds], dtype=np.bool_)
 
     def matrix(self, values: Array) -> Terms:
@@ -206,40 +206,40 @@ class Design:
 
     @classmethod
     def from_dict(cls, data: object) -> Design:
-        """The design written by `to_dict`; anything else is rejected."""
+        """The design from the result of `to_dict`; anything else is rejected."""
         names = {part.name for part in fields(Term)}
         if not isinstance(data, dict) or set(data) != {"terms", "least_known"} or type(data["least_known"]) is not int:
             raise ValueError("this is not a stored design; save the model again")
         terms = []
         for stored in data["terms"]:
             if not isinstance(stored, dict) or set(stored) != names:
-                raise ValueError("a stored term does not have the parts of a term; save the model again")
+                raise ValueError("a stored term has missing or unexpected keys; save the model again")
             parts: JSONObject = {k: tuple(v) if isinstance(v, list) else v for k, v in stored.items()}
             terms.append(Term(**parts))
         return cls(tuple(terms), data["least_known"])
 
 
 def learn_term(column: Column, values: Array, weights: Array) -> Term:
-    """The terms of a column, from its values and weights in the training table, (n,); none if the column is not "
-    "compared.
+    """Learn the terms of a column from its values and weights in the training table, (n,). A column that is not
+    compared has no terms.
     """
     if not column.is_compared:
         return Term()
-    found = Term(n_codes=len(column.values), missing_is_value=column.missing_is_value)
-    missing = found.is_missing(values)
+    term = Term(n_codes=len(column.values), missing_is_value=column.missing_is_value)
+    missing = term.is_missing(values)
     if column.is_coded:
-        found = _learn_levels(found, column, values, weights)
+        term = _learn_levels(term, column, values, weights)
     else:
-        found = _learn_line(found, values[~missing], weights[~missing])
-    if found.knots:
-        found = _learn_curve(found, values[~missing], weights[~missing])
-    if not found.missing_is_value:
-        return found
-    return replace(found, shares=(*found.shares, float(np.average(missing, weights=weights))))
+        term = _learn_line(term, values[~missing], weights[~missing])
+    if term.knots:
+        term = _learn_curve(term, values[~missing], weights[~missing])
+    if not term.missing_is_value:
+        return term
+    return replace(term, shares=(*term.shares, float(np.average(missing, weights=weights))))
 
 
 def _learn_line(term: Term, numbers: Array, weights: Array) -> Term:
-    """A scaled number, and the knots of a spline where there are enough distinct values."""
+    """Learn the scale of a number, and the knots of a spline if there are enough distinct values."""
     term = replace(term, low=float(numbers.min()), high=float(numbers.max()))
     if term.low == term.high:
         return term
@@ -261,7 +261,7 @@ def _mean_and_sd(numbers: Array, weights: Array) -> tuple[float, float]:
 
 
 def _learn_curve(term: Term, numbers: Array, weights: Array) -> Term:
-    """The spline's columns less their straight line, without correlation and of variance 1."""
+    """Learn to remove the straight line from the spline's columns, and to make them uncorrelated with variance 1."""
     bent = spline(numbers, term.knots)
     center = np.average(bent, axis=0, weights=weights)
     line = (numbers - term.center) / term.scale
@@ -270,7 +270,7 @@ def _learn_curve(term: Term, numbers: Array, weights: Array) -> Term:
     _, size, directions = np.linalg.svd(rest * np.sqrt(weights)[:, None], full_matrices=False)
     size /= np.sqrt(weights.sum())
     kept = (size > LEAST_CURVE) & (size > LEAST_SHARE * size[0])
-    if not kept.any():  # three values, the outer two of them rare
+    if not kept.any():  # for example, three values, with rare outer ones
         return replace(term, knots=())
     mix = directions[kept].T / size[kept]
     return replace(
@@ -282,27 +282,27 @@ def _learn_curve(term: Term, numbers: Array, weights: Array) -> Term:
 
 
 def _learn_levels(term: Term, column: Column, values: Array, weights: Array) -> Term:
-    """Indicators of the levels that occur, the rarest together; ordinal ones are a number as well."""
+    """Learn indicators of the levels that occur; the rarest levels share one. Ordinal levels are also a number."""
     known = ~term.is_missing(values) & (values < term.n_codes)
-    there = values[known].astype(np.int64)
-    counts = np.bincount(there, weights[known], term.n_codes)
-    seen = np.flatnonzero(counts)
-    often = np.sort(np.argsort(-counts, kind="stable")[: min(MOST_LEVELS, len(seen))])
-    others = np.setdiff1d(seen, often)
-    shares = [*counts[often].tolist(), *[float(counts[others].sum())] * (len(others) > 0)]
-    # Missing is one of the levels, so that their shares are among all rows.
+    codes = values[known].astype(np.int64)
+    counts = np.bincount(codes, weights[known], term.n_codes)
+    occurring = np.flatnonzero(counts)
+    frequent = np.sort(np.argsort(-counts, kind="stable")[: min(MOST_LEVELS, len(occurring))])
+    rare = np.setdiff1d(occurring, frequent)
+    shares = [*counts[frequent].tolist(), *[float(counts[rare].sum())] * (len(rare) > 0)]
+    # Missing counts as a level, so that shares refer to all rows.
     n = float((weights if term.missing_is_value else weights[known]).sum())
     term = replace(
         term,
-        levels=tuple(map(float, often)),
-        others=tuple(map(float, others)),
+        levels=tuple(map(float, frequent)),
+        others=tuple(map(float, rare)),
         shares=tuple(count / n for count in shares),
     )
-    if column.kind != "ordinal" or len(seen) < 3:
+    if column.kind != "ordinal" or len(occurring) < 3:
         return term
     is_number = all(isinstance(value, float) for value in column.values)
     scores = np.array(column.values if is_number else range(term.n_codes), dtype=np.float64)
-    numbers = scores[there]
+    numbers = scores[codes]
     center, scale = _mean_and_sd(numbers, weights[known])
     return replace(
         term,
@@ -317,7 +317,7 @@ def _learn_levels(term: Term, column: Column, values: Array, weights: Array) -> 
 def spline(numbers: Array, knots: tuple[float, ...]) -> Array:
     """The columns of a natural (restricted) cubic spline beyond the straight line, (n, K-2).
 
-    With (u)+ the positive part and knots t_1 < ... < t_K:
+    With (u)+ for the positive part, and knots t_1 < ... < t_K:
     ``(x - t_j)+^3 - (x - t_K-1)+^3 (t_K - t_j)/(t_K - t_K-1) + (x - t_K)+^3 (t_K-1 - t_j)/(t_K - t_K-1)``, divided by
     ``(t_K - t_1)^3``. It is linear beyond the outer knots.
     """

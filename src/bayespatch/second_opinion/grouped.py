@@ -1,4 +1,4 @@
-"""Second opinions on grouped rows: several visits of one patient are held out together."""
+"""Second opinions on grouped rows: all visits of a patient are held out together."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def out_of_group(
     groups: NDArray[np.int64],
     otherwise: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Predict all rows, each with a model learned without its group, in ten folds of groups.
+    """Predict each row with a model learned without its group, using ten folds of groups.
 
     Parameters
     ----------
     learn : callable
         Maps training rows to a model; a ValueError means that it cannot learn from them.
     predict : callable
-        From a model and rows to their predictions.
+        Maps a model and rows to predictions.
     groups : int array of shape (n,)
         The group of each row.
     otherwise : array
-        The prediction of a row if nothing can be learned from the others: the base rates.
+        The prediction of a row if nothing can be learned from the other rows: the base rates.
 
     Examples
     --------
@@ -40,14 +40,14 @@ def out_of_group(
     >>> out_of_group(lambda rows: y[rows].mean(), lambda mean, rows: np.full(len(rows), mean), groups, y[0])
     array([4., 4., 0., 0.])
     """
-    found = np.empty((len(groups), *np.shape(otherwise)))
+    predictions = np.empty((len(groups), *np.shape(otherwise)))
     n_groups = len(np.unique(groups))
     if n_groups < 2:
-        found[:] = otherwise
-        return found
+        predictions[:] = otherwise
+        return predictions
     for train, test in GroupKFold(min(N_FOLDS, n_groups)).split(groups, groups=groups):
         try:
-            found[test] = predict(learn(train), test)
+            predictions[test] = predict(learn(train), test)
         except ValueError:
-            found[test] = otherwise
-    return found
+            predictions[test] = otherwise
+    return predictions

@@ -1,8 +1,8 @@
-"""Logistic regression under normal priors: the mathematics behind the additive score.
+"""Logistic regression with normal priors: the mathematics behind the additive score.
 
-Terms x (n, D), classes y (n,) and weights (n,) of rows; K sums: with two classes the log odds of the second, otherwise
-one per class. Coefficients come from scikit-learn; this module adds their uncertainty, the evidence for the priors, and
-leave-one-out predictions.
+Notation: terms x (n, D), classes y (n,) and weights (n,) of rows. There are K sums: with two classes a single one, the
+log odds of the second class, otherwise one per class. Coefficients come from scikit-learn; this module adds their
+uncertainty, the evidence for the priors, and leave-one-out predictions.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from sklearn.linear_model import LogisticRegression
 
 from bayespatch.second_opinion.design import Array
 
-# Prior variances of a coefficient that are tried, and by which factor the prior standard deviation of curvature may be
-# smaller; 0: straight lines. Weaker priors are judged by leave-one-out alone: where classes are nearly separable,
-# Laplace's approximation of the evidence fails.
+# Prior variances of a coefficient to try, and factors for the prior standard deviation of curvature; 0 means straight
+# lines. Weaker priors are judged only by leave-one-out, because the Laplace approximation of the evidence fails if
+# classes are nearly separable.
 STRENGTHS = tuple(10.0 ** (k / 2) for k in range(-6, 4))
 WEAKER = tuple(10.0 ** (k / 2) for k in range(4, 7))
 CURVATURES = (0.0, 0.3, 1.0)
 MOST_PRIORS = len(CURVATURES) * len(STRENGTHS + WEAKER)
-LEAST_SHARE = 0.01  # of a prior in the average
-MOST_JOINT = 1_500  # coefficients whose covariance is computed jointly; with more, class by class
-_TOLERANCE = 1e-10  # of the gradient of the mean loss
-_FREE = 1e-4  # prior precision of an intercept among several: only their differences mean something
-_LEAST = 1e-12  # of a probability
-AT_ONCE = 2**23  # numbers of an array that has K x K of them for a row
+LEAST_SHARE = 0.01  # smallest share of a prior in the average
+MOST_JOINT = 1_500  # coefficients with a joint covariance; for more, the covariance is computed class by class
+_TOLERANCE = 1e-10  # tolerance for the gradient of the mean loss
+_FREE = 1e-4  # prior precision of intercepts if there are several, because only their differences are meaningful
+_LEAST = 1e-12  # smallest probability
+AT_ONCE = 2**23  # largest size of an array with K x K values per row
 
 
 class Fit(NamedTuple):
-    """Coefficients at one strength and curvature: (K,), (D, K), and the precision of their priors, (D + 1,).
+    """Coefficients for one strength and curvature, (K,) and (D, K), and the precision of their priors, (D + 1,).
 
     If classes are ordered and every term moves a case along their order, `scale` (K,) has the positions of the classes
-    (mean 0, length 1), and coefficients are ``beta_f scale_k``.
+    (mean 0, Euclidean norm 1), and the coefficients are ``beta_f scale_k``.
     """
 
     intercept: Array
@@ -50,18 +50,18 @@ class Fit(NamedTuple):
 
 
 class Tried(NamedTuple):
-    """Evidence for the priors that were tried; NaN for the others.
+    """Evidence for the priors that were tried; NaN for all others.
 
     Attributes
     ----------
     evidence : array of shape (curvatures, strengths)
-        Log marginal likelihood, Laplace's approximation.
+        Laplace approximation of the log marginal likelihood.
     loo : array of shape (curvatures, strengths and weaker)
-        Leave-one-out log score, summed over the rows.
+        Sum of the leave-one-out log scores of the rows.
     fits : dict
         Fits by strength and curvature.
     left_out : dict
-        By strength and curvature: the sums of each row without itself, (n, K), and its log score, (n,).
+        By strength and curvature: the leave-one-out sums of the rows, (n, K), and their log scores, (n,).
     """
 
     evidence: Array
@@ -70,10 +70,10 @@ class Tried(NamedTuple):
     left_out: dict[tuple[float, float], tuple[Array, Array]]
 
     def without_each(self, scores: Array) -> Array:
-        """The sums of each row without itself, (n, K), averaged over the priors by these scores without the row.
+        """Leave-one-out sums of the rows, (n, K), averaged over the priors with the scores that exclude the row.
 
-        A row also informs the shares of the priors. Without it, the score of a prior decreases by the log score of the
-        row under that prior, which holds for the evidence (``p(D) = p(y_i | D without i) p(D without i)``) and for the
+        A row also affects the shares of the priors. Without it, the score of a prior decreases by the log score of the
+        row under that prior. This applies to the evidence (``p(D) = p(y_i | D without i) p(D without i)``) and to the
         leave-one-out log score.
         """
         tried = [prior for prior in self.left_out if np.isfinite(_score_of(scores, prior))]
@@ -90,16 +90,16 @@ def try_priors(
     scale: Array | None = None,
     report: Callable[[int], object] = lambda done: None,
 ) -> Tried:
-    """Fit under each prior; weaker ones are not tried once two in a row were worse by every criterion.
+    """Fit with each prior; weaker priors are skipped once two consecutive ones were worse by every criterion.
 
-    `report` is called with the number of finished priors, of `MOST_PRIORS`.
+    `report` is called with the number of finished priors, up to `MOST_PRIORS`.
     """
-    every = STRENGTHS + WEAKER
+    strengths = STRENGTHS + WEAKER
     evidence = np.full((len(CURVATURES), len(STRENGTHS)), np.nan)
-    loo, fits, left_out = np.full((len(CURVATURES), len(every)), np.nan), {}, {}
+    loo, fits, left_out = np.full((len(CURVATURES), len(strengths)), np.nan), {}, {}
     for a, curvature in enumerate(CURVATURES if is_curve.any() else CURVATURES[:1]):
         fit = None
-        for b, strength in enumerate(every):
+        for b, strength in enumerate(strengths):
             fit = fits[strength, curvature] = fit_logistic(x, y, weights, is_curve, strength, curvature, fit, scale)
             covariance, log_det = covariance_given_prior(x, fit, weights)
             eta = logits(x, fit.intercept, fit.coef)
@@ -112,7 +112,7 @@ def try_priors(
                 n_free = coef.shape[1] if scale is None else 1
                 log_prior = 0.5 * (n_free * np.log(precision).sum() - (precision * coef**2).sum())
                 evidence[a, b] = (weights * log_probability(eta, y)).sum() + log_prior + 0.5 * log_det
-            report(a * len(every) + b + 1)
+            report(a * len(strengths) + b + 1)
             if _declines(loo[a], b) and (b >= len(STRENGTHS) or _declines(evidence[a], b)):
                 break
     report(MOST_PRIORS)
@@ -120,20 +120,20 @@ def try_priors(
 
 
 def _score_of(scores: Array, prior: tuple[float, float]) -> float:
-    """The score of a prior; NaN if it has none."""
+    """The score of a prior; NaN if it was not computed."""
     a, b = CURVATURES.index(prior[1]), (STRENGTHS + WEAKER).index(prior[0])
     return float(scores[a, b]) if b < scores.shape[1] else math.nan
 
 
 def _declines(scores: Array, last: int) -> bool:
-    """Whether the last two scores were worse than the best before them."""
+    """Whether the last two scores were worse than the best score before them."""
     return last > 1 and bool(max(scores[last - 1 : last + 1]) < np.max(scores[: last - 1]))
 
 
 def kept_priors(scores: Array) -> list[tuple[float, float, float]]:
-    """Priors in the average: share, strength, curvature.
+    """Priors in the average: share, strength and curvature of each.
 
-    `scores` has the evidence, or the leave-one-out log score, of each prior; all priors tried were equally probable.
+    `scores` has the evidence or the leave-one-out log score of each prior; a priori, all are equally probable.
     """
     shares = np.where(np.isnan(scores), 0.0, np.exp(scores - np.nanmax(scores)))
     shares /= shares.sum()
@@ -153,7 +153,7 @@ def fit_logistic(
     begin: Fit | None = None,
     places: Array | None = None,
 ) -> Fit:
-    """The most probable coefficients; those of curvature are scaled so that one prior serves all.
+    """The most probable coefficients; coefficients of curvature are scaled so that all have the same prior.
 
     With `places`, the `Fit.scale` of ordered classes, every term moves a case along their order.
     """
@@ -185,7 +185,7 @@ def _fit_ordered(
 ) -> Fit:
     """Newton's method on intercepts (K,) and ``beta`` (D,): ``eta_k = b_k + places_k x beta``.
 
-    The log odds of neighboring classes are an intercept of their own and the same sum (adjacent-category logits).
+    The log odds of adjacent classes are a separate intercept plus a common sum (adjacent-category logits).
     """
     used = np.flatnonzero(np.isfinite(precision[1:]))
     n_sums = len(places)
@@ -223,22 +223,22 @@ def _fit_ordered(
 
 
 def _ordered_hessian(x: Array, fit: Fit, weights: Array, used: NDArray[np.int64], secant: bool) -> Array:
-    """The curvature of the negative log posterior in intercepts and ``beta``, (K + D', K + D')."""
+    """The Hessian of the negative log posterior in the intercepts and ``beta``, (K + D', K + D')."""
     assert fit.scale is not None
     n_sums, p = len(fit.scale), _probabilities(x, fit)
-    found = np.diag(np.concatenate([np.full(n_sums, fit.precision[0]), fit.precision[1:][used]]))
+    hessian = np.diag(np.concatenate([np.full(n_sums, fit.precision[0]), fit.precision[1:][used]]))
     for rows in row_batches(len(x), n_sums):
         bends, own = curvatures(p[rows], weights[rows], secant), x[rows][:, used]
         along = bends @ fit.scale  # (n, K)
-        found[:n_sums, :n_sums] += bends.sum(axis=0)
-        found[:n_sums, n_sums:] += along.T @ own
-        found[n_sums:, n_sums:] += (own * (along @ fit.scale)[:, None]).T @ own
-    found[n_sums:, :n_sums] = found[:n_sums, n_sums:].T
-    return found
+        hessian[:n_sums, :n_sums] += bends.sum(axis=0)
+        hessian[:n_sums, n_sums:] += along.T @ own
+        hessian[n_sums:, n_sums:] += (own * (along @ fit.scale)[:, None]).T @ own
+    hessian[n_sums:, :n_sums] = hessian[:n_sums, n_sums:].T
+    return hessian
 
 
 def _ordered_covariance(x: Array, fit: Fit, weights: Array, secant: bool) -> tuple[Array, float]:
-    """As `covariance_given_prior`: of intercepts and coefficients of all classes, from that of ``beta``."""
+    """As `covariance_given_prior`: covariance of the intercepts and coefficients of all classes, from ``beta``."""
     assert fit.scale is not None
     used = np.flatnonzero(np.isfinite(fit.precision[1:]))
     inverse, log_det = _inverse(_ordered_hessian(x, fit, weights, used, secant))
@@ -273,7 +273,7 @@ def row_batches(n_rows: int, n_sums: int) -> Iterator[slice]:
 
 
 def _probabilities(x: Array, fit: Fit) -> Array:
-    """Probabilities of the sums' classes, (n, K)."""
+    """Probabilities of the K classes with a sum, (n, K)."""
     eta = logits(x, fit.intercept, fit.coef)
     return np.asarray(expit(eta) if eta.shape[1] == 1 else softmax(eta, axis=1))
 
@@ -281,27 +281,27 @@ def _probabilities(x: Array, fit: Fit) -> Array:
 def curvatures(p: Array, weights: Array, secant: bool) -> Array:
     """The curvature of each row's loss with respect to its sums, (n, K, K).
 
-    That at the sums themselves, ``weight * (diag(p) - p p')``, nearly vanishes if a row is certain, although the loss
-    curves soon nearby; a normal distribution with that curvature is far too wide if classes are nearly separated. The
-    secant's (Jaakkola and Jordan 2000) puts ``tanh(|t|/2) / (2|t|)`` with ``t = logit(p_k)`` instead of ``p_k (1 -
-    p_k)``.
+    The curvature at the sums, ``weight * (diag(p) - p p')``, nearly vanishes if a row is certain, although the loss is
+    curved nearby; if classes are nearly separable, a normal distribution with this curvature is far too wide. The
+    secant's curvature (Jaakkola and Jordan 2000) replaces ``p_k (1 - p_k)`` with ``tanh(|t|/2) / (2|t|)``,
+    ``t = logit(p_k)``.
     """
-    own = np.arange(p.shape[1])
+    diagonal = np.arange(p.shape[1])
     tangent = np.maximum(p * (1.0 - p), _LEAST)
     if p.shape[1] == 1:
-        found = tangent[:, :, None]
+        curvature = tangent[:, :, None]
     else:
-        found = -p[:, :, None] * p[:, None, :]
-        found[:, own, own] = tangent
+        curvature = -p[:, :, None] * p[:, None, :]
+        curvature[:, diagonal, diagonal] = tangent
     if secant:
         t = np.maximum(np.abs(logit(np.clip(p, _LEAST, 1.0 - _LEAST))), 1e-6)
         factor = np.sqrt(np.tanh(t / 2.0) / (2.0 * t) / tangent)
-        found = found * factor[:, :, None] * factor[:, None, :]
-    return found * weights[:, None, None]
+        curvature = curvature * factor[:, :, None] * factor[:, None, :]
+    return curvature * weights[:, None, None]
 
 
 def covariance_given_prior(x: Array, fit: Fit, weights: Array, secant: bool = False) -> tuple[Array, float]:
-    """The inverse of the curvature of the negative log posterior, and the log of its determinant among terms used."""
+    """The inverse Hessian of the negative log posterior, and the log of its determinant over the terms in use."""
     if fit.scale is not None:
         return _ordered_covariance(x, fit, weights, secant)
     p = _probabilities(x, fit)
@@ -335,7 +335,7 @@ def covariance_given_prior(x: Array, fit: Fit, weights: Array, secant: bool = Fa
 
 
 def _inverse(matrix: Array) -> tuple[Array, float]:
-    """The inverse of a positive definite matrix, and the log of the inverse's determinant."""
+    """The inverse of a positive definite matrix, and the log determinant of the inverse."""
     factor = cho_factor(matrix, lower=True)
     log_det = -2.0 * float(np.log(np.diag(factor[0])).sum())
     return np.asarray(cho_solve(factor, np.eye(len(matrix)))), log_det
@@ -345,29 +345,29 @@ def leverages(x1: Array, covariance: Array) -> Array:
     """Covariances of the sums of each row, (n, K, K)."""
     size = x1.shape[1]
     if covariance.ndim == 3:
-        found = np.zeros((len(x1), len(covariance), len(covariance)))
+        leverage = np.zeros((len(x1), len(covariance), len(covariance)))
         for k, own in enumerate(covariance):
-            found[:, k, k] = ((x1 @ own) * x1).sum(axis=1)
-        return found
+            leverage[:, k, k] = ((x1 @ own) * x1).sum(axis=1)
+        return leverage
     n_sums = len(covariance) // size
     blocks = covariance.reshape(n_sums, size, n_sums, size)
-    found = np.empty((len(x1), n_sums, n_sums))
+    leverage = np.empty((len(x1), n_sums, n_sums))
     for k in range(n_sums):
         for m in range(k, n_sums):
-            found[:, k, m] = found[:, m, k] = ((x1 @ blocks[k, :, m]) * x1).sum(axis=1)
-    return found
+            leverage[:, k, m] = leverage[:, m, k] = ((x1 @ blocks[k, :, m]) * x1).sum(axis=1)
+    return leverage
 
 
 def leverages_without(leverage: Array, bends: Array) -> Array:
-    """Covariances of each row's sums without that row, (n, K, K): ``A (I - W A)^-1``."""
+    """Covariances of each row's sums if the row is left out, (n, K, K): ``A (I - W A)^-1``."""
     return leverage @ np.linalg.inv(np.eye(leverage.shape[1]) - bends @ leverage)
 
 
 def moves_without(x: Array, y: NDArray[np.int64], weights: Array, fit: Fit, covariance: Array | None = None) -> Array:
     """Change of each row's sums if it is left out, (n, K): one Newton step (Rad and Maleki 2020).
 
-    With p the probabilities, W the row's curvature and A the covariance of its sums:
-    ``A (I - W A)^-1 weight (p - [y])``. The covariance is that of `covariance_given_prior`, where it is at hand.
+    With probabilities p, the row's curvature W and the covariance A of its sums, the change is
+    ``A (I - W A)^-1 weight (p - [y])``. Pass the covariance from `covariance_given_prior` if it is available.
     """
     p = _probabilities(x, fit)
     came = (y[:, None] == (np.arange(p.shape[1]) if p.shape[1] > 1 else np.array([1]))).astype(np.float64)
@@ -389,7 +389,7 @@ class Average(NamedTuple):
     ----------
     intercept, coef : arrays of shape (K,) and (D, K)
     covariance : array of shape (K (D + 1), K (D + 1)) or (K, D + 1, D + 1)
-        The mean of the covariances given each prior (secant), and the spread between the priors.
+        The mean covariance given a prior (secant) plus the covariance between priors.
     moved : array of shape (n, K)
         Change of each training row's sums if it is left out.
     """
@@ -401,7 +401,7 @@ class Average(NamedTuple):
 
 
 def average(parts: list[tuple[float, Average]]) -> Average:
-    """The average of averages, weighted by shares, which add up to 1."""
+    """The average of averages, weighted by shares that add up to 1."""
     if len(parts) == 1:
         return parts[0][1]
     shares = np.array([share for share, _ in parts])
@@ -419,6 +419,6 @@ def average(parts: list[tuple[float, Average]]) -> Average:
 
 
 def given_prior(x: Array, y: NDArray[np.int64], weights: Array, fit: Fit) -> Average:
-    """What one prior says."""
+    """The result for a single prior."""
     covariance = covariance_given_prior(x, fit, weights, secant=True)[0]
     return Average(fit.intercept, fit.coef, covariance, moves_without(x, y, weights, fit))

@@ -1,4 +1,4 @@
-"""An additive mean: the second opinion on a number, a sum over features in the outcome's unit.
+"""An additive mean: the second opinion on a number, as a sum over features in the unit of the outcome.
 
 A ridge regression on the terms of `Design`, averaged over priors by marginal likelihood, like the additive score.
 """
@@ -30,21 +30,21 @@ class AdditiveMean:
     Attributes
     ----------
     design : Design
-        From values to terms.
+        Converts values to terms.
     base : float
-        Mean outcome of the training table: the prediction for a row without any known value.
+        Mean outcome of the training table, which is the prediction for a row without known values.
     coef : array of shape (D,)
-        Of the terms, averaged over the priors.
+        Coefficients of the terms, averaged over the priors.
     covariance : array of shape (D, D)
-        Of the coefficients.
+        Covariance of the coefficients.
     noise : float
         Standard deviation of the outcomes around their leave-one-out means.
     loo : array of shape (n,)
         Leave-one-out means of the training rows.
     residuals : array of shape (R,)
-        Evenly spaced quantiles of the outcomes' deviations from these, in order.
+        Evenly spaced quantiles, in order, of the outcomes' deviations from the leave-one-out means.
     evidence : array of shape (len(CURVATURES), len(STRENGTHS))
-        Log marginal likelihood of the priors; NaN without curvature to try.
+        Log marginal likelihood of the priors; NaN if there is no curvature to try.
 
     Examples
     --------
@@ -102,14 +102,14 @@ class AdditiveMean:
         return self.base + self.points(values).sum(axis=1)
 
     def points(self, values: Array) -> Array:
-        """Contribution of each feature to the mean, in the outcome's unit, (n, P); from `base` they add up to it."""
+        """Contribution of each feature to the mean, (n, P), in the outcome's unit; with `base` they add up to it."""
         terms = self.design.matrix(values)
         return self.design.by_feature(terms.x, self.coef) * terms.presence
 
     def without(
         self, values: Array, outcomes: Array, left_out: NDArray[np.bool_], weights: Array | None = None
     ) -> AdditiveMean:
-        """The mean learned without the training rows `left_out`, (n,), under the most probable prior."""
+        """The mean learned without the training rows `left_out`, (n,), with the most probable prior."""
         if np.isnan(self.evidence).all() or left_out.all():
             return self
         a, b = np.unravel_index(np.nanargmax(self.evidence), self.evidence.shape)
@@ -126,8 +126,8 @@ class AdditiveMean:
         return np.sqrt(np.maximum(((x @ self.covariance) * x).sum(axis=1), 0.0) + self.noise**2 / len(self.loo))
 
     def predict_quantiles(self, values: Array, levels: ArrayLike) -> Array:
-        """Quantiles of the outcome, (n, L): the mean plus quantiles of the deviations of past outcomes from "
-        "their means.
+        """Quantiles of the outcome, (n, L): the mean plus quantiles of the deviations of past outcomes from their
+        means.
         """
         found = np.interp(np.asarray(levels, dtype=np.float64), _STEPS, self.residuals)
         return self.predict(values)[:, None] + found
@@ -137,47 +137,47 @@ class AdditiveMean:
         return np.interp(np.asarray(at) - means, self.residuals, _STEPS, left=0.0, right=1.0)
 
     def density(self, means: Array, outcomes: Array) -> Array:
-        """Normal density of outcomes around means, (n,): for `Pool.learn_densities`, with the leave-one-out means."""
+        """Normal density of outcomes around means, (n,); `Pool.learn_densities` needs the leave-one-out means."""
         noise = max(self.noise, 1e-300)
         return np.exp(-0.5 * ((outcomes - means) / noise) ** 2) / (np.sqrt(2.0 * np.pi) * noise)
 
     def to_arrays(self) -> tuple[dict[str, AnyArray], JSONObject]:
-        """Arrays, and everything else as JSON-ready data, from which `from_arrays` creates an equal mean."""
+        """Arrays and JSON-ready data from which `from_arrays` creates an equal mean."""
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
         arrays = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
         return arrays, {"design": self.design.to_dict(), "base": self.base, "noise": self.noise}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], plain: JSONMapping) -> AdditiveMean:
-        """The mean written by `to_arrays`; anything else raises a ValueError."""
+        """The mean from the result of `to_arrays`; anything else raises a ValueError."""
         if set(arrays) != {"coef", "covariance", "loo", "residuals", "evidence"} or set(plain) != {
             "design",
             "base",
             "noise",
         }:
             raise ValueError("this is not a stored additive mean; save the model again")
-        found = cls(
+        mean = cls(
             design=Design.from_dict(plain["design"]),
             base=float(plain["base"]),
             noise=float(plain["noise"]),
             **{name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()},
         )
-        n_terms = len(found.design.feature)
+        n_terms = len(mean.design.feature)
         shapes = {"coef": (n_terms,), "covariance": (n_terms, n_terms), "residuals": (N_RESIDUALS,)}
         for name, shape in shapes.items():
-            array = getattr(found, name)
+            array = getattr(mean, name)
             if array.shape != shape or not np.isfinite(array).all():
-                raise ValueError(f"{name} of the stored additive mean has shape {array.shape}, and should be {shape}")
-        return found
+                raise ValueError(f"{name} of the stored additive mean has shape {array.shape}, but should be {shape}")
+        return mean
 
 
 @dataclass(frozen=True, eq=False)
 class _Ridge:
-    """A ridge regression on centered terms: beta ~ N(0, strength * noise^2), the noise's variance integrated out."""
+    """A ridge regression on centered terms: beta ~ N(0, strength * noise^2), with the noise variance integrated out."""
 
     coef: Array
     covariance: Array
-    moved: Array  # by how much each row's mean moves if it is left out
+    moved: Array  # the change of each row's mean if it is left out
     evidence: float
 
     @classmethod

@@ -1,7 +1,7 @@
-"""A second opinion passed by the user: any scikit-learn classifier, fitted on the user's table.
+"""A second opinion passed by the user: any scikit-learn classifier, fitted to the user's table.
 
-It is fitted on the raw table, and shown as a number. Linear models on numbers can be stored, as coefficients; nothing
-is pickled.
+It is fitted to the raw table, and its prediction is shown as a number. Linear models on numbers can be stored, as
+coefficients; nothing is pickled.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ STORABLE = (LogisticRegression, LogisticRegressionCV, LinearDiscriminantAnalysis
 
 
 def content_folds(values: Array, y: NDArray[np.int64], n_folds: int = N_FOLDS) -> NDArray[np.int64]:
-    """The fold of each row, (n,), by content: the rows of each class, sorted by their values, are dealt out in turn.
+    """The fold of each row, (n,): the rows of each class are sorted by their values and assigned to folds in turn.
 
-    The order of the rows, the names of the classes and the scale of a column do not matter. A class is in every fold if
-    it has as many rows.
+    The order of the rows, the names of the classes and the scale of a column do not matter. A class with at least
+    `n_folds` rows is in every fold.
 
     Examples
     --------
@@ -65,9 +65,9 @@ class UserOpinion:
     Attributes
     ----------
     model : fitted estimator
-        A clone of the user's.
+        A clone of the user's classifier.
     places : int array of shape (M,)
-        Index of each class among those of the model.
+        Index of each class among the model's classes.
     loo : array of shape (n, M)
         Out-of-fold probabilities of the training rows (5 folds).
 
@@ -95,12 +95,12 @@ class UserOpinion:
         groups: NDArray[np.int64] | None = None,
         row_weight: Array | None = None,
     ) -> UserOpinion:
-        """Clone and fit.
+        """Clone the classifier and fit it.
 
         Parameters
         ----------
         estimator : unfitted classifier
-            With `predict_proba`.
+            A classifier with `predict_proba`.
         X : table
             The user's table.
         y : array of shape (n,)
@@ -110,9 +110,9 @@ class UserOpinion:
         values : array of shape (n, P)
             The same table as numbers, for the folds: `EncodedTable.values`.
         groups : int array of shape (n,), optional
-            Rows of one group are in the same fold.
+            Rows of the same group are in the same fold.
         row_weight : array of shape (n,), optional
-            Weight of each row: passed to the classifier as ``sample_weight``.
+            Weight of each row, passed to the classifier as ``sample_weight``.
         """
         check_user_opinion(estimator)
         codes = np.searchsorted(classes, y)
@@ -128,12 +128,12 @@ class UserOpinion:
         except (TypeError, ValueError) as error:
             raise ValueError(
                 f"second_opinion={estimator!r} could not be fitted on the table ({error}); pass a pipeline that turns "
-                f"texts into numbers and fills in missing values, or second_opinion='auto'"
+                f"text to numbers and fills in missing values, or second_opinion='auto'"
             ) from error
         return cls(model, np.searchsorted(model.classes_, classes), _proper(loo))
 
     def predict_proba(self, X: TableLike) -> Array:
-        """Probabilities of the rows of a table like the user's, (n, M)."""
+        """Probabilities, (n, M), of the rows of a table in the same format as the user's."""
         return _proper(np.asarray(self.model.predict_proba(X), dtype=np.float64)[:, self.places])
 
     def to_arrays(self) -> tuple[dict[str, AnyArray], JSONObject]:
@@ -143,12 +143,12 @@ class UserOpinion:
 
 @dataclass(frozen=True, eq=False)
 class LinearOpinion:
-    """A stored opinion passed by the user: a linear model on numbers.
+    """A stored second opinion passed by the user: a linear model on numbers.
 
     Attributes
     ----------
     intercept, coef : arrays of shape (K,) and (P, K)
-        K = 1 for two classes, their log odds; else one sum for each.
+        For two classes, K = 1 and the sum is the log odds; otherwise there is one sum per class.
     loo : array of shape (n, M)
         Out-of-fold probabilities of the training rows.
     names : tuple of P strings, or None
@@ -190,50 +190,50 @@ class LinearOpinion:
         if x.ndim != 2 or x.shape[1] != len(self.coef):
             raise ValueError(f"the table has shape {x.shape}; the second opinion expects {len(self.coef)} columns")
         if not np.isfinite(x).all():
-            raise ValueError("the second opinion is a linear model without missing values; fill them in")
+            raise ValueError("the second opinion is a linear model and cannot handle missing values; fill them in")
         eta = x @ self.coef + self.intercept
         p = np.concatenate([expit(-eta), expit(eta)], axis=1) if eta.shape[1] == 1 else softmax(eta, axis=1)
         return _proper(p)
 
     def to_arrays(self) -> tuple[dict[str, AnyArray], JSONObject]:
-        """Arrays, and everything else as JSON-ready data, from which `from_arrays` creates an equal opinion."""
+        """Arrays and JSON-ready data from which `from_arrays` creates an equal opinion."""
         names = None if self.names is None else list(self.names)
         return {"intercept": self.intercept, "coef": self.coef, "loo": self.loo}, {"names": names}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, AnyArray], plain: JSONMapping) -> LinearOpinion:
-        """The opinion written by `to_arrays`; anything else raises a ValueError."""
+        """The opinion from the result of `to_arrays`; anything else raises a ValueError."""
         if set(arrays) != {"intercept", "coef", "loo"} or set(plain) != {"names"}:
             raise ValueError("this is not a stored second opinion; save the model again")
         names = None if plain["names"] is None else tuple(plain["names"])
-        found = cls(names=names, **{name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()})
-        n_sums, n_classes = len(found.intercept), found.loo.shape[-1]
+        opinion = cls(names=names, **{name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()})
+        n_sums, n_classes = len(opinion.intercept), opinion.loo.shape[-1]
         if (
-            found.coef.ndim != 2
-            or found.coef.shape[1] != n_sums
+            opinion.coef.ndim != 2
+            or opinion.coef.shape[1] != n_sums
             or n_sums != (1 if n_classes == 2 else n_classes)
-            or (names is not None and len(names) != len(found.coef))
-            or not all(np.isfinite(array).all() for array in (found.intercept, found.coef, found.loo))
+            or (names is not None and len(names) != len(opinion.coef))
+            or not all(np.isfinite(array).all() for array in (opinion.intercept, opinion.coef, opinion.loo))
         ):
             raise ValueError("the arrays of the stored second opinion are inconsistent; save the model again")
-        return found
+        return opinion
 
 
 def _weight_arguments(estimator: Classifier, row_weight: Array | None) -> dict[str, Array]:
-    """The weights as arguments of the classifier's `fit`; a pipeline hands them to its last step."""
+    """The weights as arguments of the classifier's `fit`; a pipeline passes them to its last step."""
     if row_weight is None:
         return {}
     name, last = estimator.steps[-1] if isinstance(estimator, Pipeline) else ("", estimator)
     if not has_fit_parameter(last, "sample_weight"):
         raise ValueError(
-            f"sample_weight was given, and second_opinion={estimator!r} does not take weights; pass second_opinion="
-            f"'auto', or a classifier whose fit takes sample_weight"
+            f"second_opinion={estimator!r} does not support sample_weight; pass second_opinion="
+            f"'auto', or a classifier whose fit method accepts sample_weight"
         )
     return {f"{name}__sample_weight" if name else "sample_weight": row_weight}
 
 
 def check_user_opinion(estimator: object) -> None:
-    """Reject anything but an unfitted classifier with probabilities."""
+    """Reject anything except an unfitted classifier with `predict_proba`."""
     if isinstance(estimator, type) or not hasattr(estimator, "fit") or not is_classifier(estimator):
         raise ValueError(
             f"second_opinion={estimator!r} is not a classifier; pass 'auto', None, or an unfitted scikit-learn "
@@ -246,6 +246,6 @@ def check_user_opinion(estimator: object) -> None:
 
 
 def _proper(p: Array) -> Array:
-    """Probabilities above 0 that add up to 1: models that count say 0 where they should say rarely."""
+    """Probabilities above 0 that add up to 1; some models, such as those that count, predict exactly 0."""
     bounded = np.maximum(np.asarray(p, dtype=np.float64), 1e-6)
     return np.asarray(bounded / bounded.sum(axis=1, keepdims=True))

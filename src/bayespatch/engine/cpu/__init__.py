@@ -1,4 +1,4 @@
-"""The CPU engine of one machine, with threads over cases."""
+"""The engine for the CPUs of one machine, with threads over cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The production engine, which runs the kernels on threads over cases."""
+"""The production engine: runs the kernels on threads over cases."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from bayespatch.model import Data, Latent, Model
 
 @dataclass
 class CpuState:
-    """One chain. w and kappa are stored for neighbors only; q and q-tilde as logits, because they may round to "
-    "0 or 1.
+    """One chain. w and kappa are stored only for neighbors; q and q-tilde are stored as logits, because the
+    probabilities may round to 0 or 1.
     """
 
     seed: int
@@ -30,7 +30,7 @@ class CpuState:
     logit_q: NDArray[np.float64]  # (P,)
     logit_q_tilde: NDArray[np.float64]  # (S, P)
     neighbors: Neighbors
-    step: NDArray[np.float64]  # (P,) width of the proposals for logit q; the sign is where the next one goes
+    step: NDArray[np.float64]  # (P,) width of the proposals for logit q; the sign is the direction of the next one
 
 
 class CpuEngine(GivenEngine[CpuState]):
@@ -45,24 +45,24 @@ class CpuEngine(GivenEngine[CpuState]):
         self.importance = layout.blank_importance(self.tables)
         self.proposed = layout.blank_importance(self.tables)
         self.proposed_logits = np.empty(data.x_parents.shape)
-        # Model II: w of the feature that is to move, and the votes on the cases, as `count_all_votes` has them.
+        # Model II: w of the feature that moves, and the votes on the cases in the form of `count_all_votes`.
         self.drawn = np.empty((0, 0), bool)  # (N, C)
         self.kept = np.empty((0, 2, 2, 0), np.float32)  # (N, 2, 2, F)
         self.kept_classes = np.empty((0, 2, 0), np.float32)  # (N, 2, M)
-        self.likelihood = np.empty((2, 0, 0))  # p(x_ij | z_i), w summed out, with the present importances and proposed
-        self.present_known = False  # whether the first is that of the present importances
+        self.likelihood = np.empty((2, 0, 0))  # p(x_ij | z_i), w summed out, for the current and proposed importances
+        self.present_known = False  # whether the first one is up to date
         self.work = [layout.blank_work(self.constants, self.tables) for _ in range(n_threads)]
         self.rough = screen.blank_rough(self.constants, self.tables, n_threads)
         self.sums: list[layout.Sums] = []
-        # For a part of the data: the numbers of its cases in the whole, and the start of each block.
+        # For a part of the data: the numbers of its cases in the whole data, and the start of each block.
         self.numbers = np.arange(len(data.x))
         self.edges = block_edges(len(data.x))
-        self.summed_capacity = 0  # length of the lists for which there are sums
+        self.summed_capacity = 0  # capacity for which the sums are allocated
         self.pool = ThreadPoolExecutor(n_threads - 1) if n_threads > 1 else None  # in addition to the caller's thread
 
     @classmethod
     def bytes_per_chain(cls, sizes: ProblemSizes, model: Model, n_threads: int) -> tuple[int, int]:
-        """Tables, importances, scratch memory and neighbors; and the arrays over cases that a sweep fills."""
+        """Tables, importances, scratch memory and neighbors; additionally the arrays over cases that a sweep fills."""
         n_cases, n_parents, n_features, n_classes = sizes
         width, words = layout.padded_width(n_features), -(-n_features // 64)
         capacity = first_capacity(n_parents, model.hyper.alpha)
@@ -78,7 +78,7 @@ class CpuEngine(GivenEngine[CpuState]):
         return tables + importances + rough + scratch + neighbors, swept
 
     def start(self, seed: int, chain: int) -> CpuState:
-        """q and q-tilde from their priors, no neighbors yet: the first sweep finds them."""
+        """Draw q and q-tilde from their priors. There are no neighbors before the first sweep."""
         hyper = self.model.hyper
         n_cases, n_features = self.data.x.shape
         n_parents = self.data.x_parents.shape[0]
@@ -89,18 +89,18 @@ class CpuEngine(GivenEngine[CpuState]):
         return CpuState(seed, chain, 0, logit_q, logits, neighbors, np.full(n_features, 0.5))
 
     def set_importance(self, state: CpuState, q: NDArray[np.float64], q_tilde: NDArray[np.float64]) -> None:
-        """Set q and q-tilde of a chain; values rounded to 0 or 1 are moved slightly inside."""
+        """Set q and q-tilde of a chain; values that were rounded to 0 or 1 are moved slightly into the interval."""
         state.logit_q = logit_inside(q)
         state.logit_q_tilde = logit_inside(q_tilde)
 
     def thaw(self, arrays: Mapping[str, NDArray[np.generic]], seed: int, chain: int) -> CpuState:
-        """Restore a state from `freeze`. Check indices, because kernels do not check array bounds."""
+        """Restore a state from `freeze`. Indices are checked here, because kernels do not check array bounds."""
         state = super().thaw(arrays, seed, chain)
         layout.check_neighbors(self.constants, state.neighbors, len(self.data.x_parents))
         return state
 
     def sweep(self, state: CpuState, adapt: bool = False) -> None:
-        """Update the cases given q-tilde, then q and q-tilde: a few times with w summed out, and once given w."""
+        """Update the cases given q-tilde, then q and q-tilde: a few times with w summed out, then once given w."""
         key = subkey(chain_key(state.seed, state.chain), state.n_sweeps + 1)
         self.update_cases(state, subkey(key, CASES))
         self.move_importance(state, key, adapt)
@@ -116,13 +116,13 @@ class CpuEngine(GivenEngine[CpuState]):
         state.n_sweeps += 1
 
     def update_cases(self, state: CpuState, key: np.uint64) -> None:
-        """z, w and kappa of every case given q-tilde."""
+        """Update z, w and kappa of every case given q-tilde."""
         self.update_some(state, state.logit_q_tilde, key, self.numbers, 0, len(self.data.x))
 
     def update_given(
         self, state: CpuState, q_tilde: NDArray[np.floating], key: np.uint64, numbers: NDArray[np.int64]
     ) -> None:
-        """z, w and kappa of every case given q-tilde of its part, one part after the other."""
+        """Update z, w and kappa of every case given q-tilde of its part, one part after another."""
         size = len(self.data.x) // len(q_tilde)
         for part, given in enumerate(q_tilde):
             self.update_some(state, logit_inside(given), key, numbers, part * size, (part + 1) * size)
@@ -136,7 +136,7 @@ class CpuEngine(GivenEngine[CpuState]):
         first: int,
         last: int,
     ) -> None:
-        """z, w and kappa of cases first..last-1 given logit q-tilde. A case's stream is derived from its number."""
+        """Update z, w and kappa of cases first..last-1 given logit q-tilde. Streams depend on the case's number."""
         importance.fill_importance(logits, self.tables.x_parents, self.importance)
         screen.fill_rough(self.rough[0], self.importance)
         todo = np.zeros(len(self.data.x), bool)
@@ -151,7 +151,7 @@ class CpuEngine(GivenEngine[CpuState]):
             )  # fmt: skip
             if not todo.any():
                 return
-            # Some cases found more neighbors than there is room for, and were left as they were: again, with room.
+            # Some cases found more neighbors than fit and are unchanged: repeat them with a larger capacity.
             room = min(2 * state.neighbors.parent.shape[1], self.data.x_parents.shape[0])
             state.neighbors = layout.with_capacity(state.neighbors, room)
 
@@ -205,7 +205,7 @@ class CpuEngine(GivenEngine[CpuState]):
         last: int,
         adapt: bool,
     ) -> NDArray[np.bool_]:
-        """Move features first..last-1, each accepted or rejected separately; returns the accepted ones."""
+        """Propose moves of features first..last-1, which are accepted separately; returns the accepted features."""
         far, uniforms = importance.draw_for_proposals(subkey(move_key, PROPOSE), first, last)
         logit_q_new = state.logit_q[first:last] + state.step[first:last] * far
         log_accept = self.carry_along(state, move_key, logit_q_new, used, first, last)
@@ -215,7 +215,7 @@ class CpuEngine(GivenEngine[CpuState]):
             chance = np.exp(np.minimum(np.nan_to_num(log_accept, nan=-np.inf), 0.0))
             rate = 3.0 / (state.n_sweeps + 10.0) ** 0.6
             state.step[first:last] *= np.exp(rate * (chance - TARGET_ACCEPTANCE))
-        state.step[first:last][~accepted] *= -1.0  # the next one reverses the direction
+        state.step[first:last][~accepted] *= -1.0  # a rejection reverses the direction
         if accepted.any():
             state.logit_q[first:last][accepted] = logit_q_new[accepted]
             self.accept_importance(state, used, first + np.flatnonzero(accepted))
@@ -238,11 +238,11 @@ class CpuEngine(GivenEngine[CpuState]):
         if self.model.kind != "II":
 
             def find(thread: int, lo: int, hi: int) -> None:
-                given = self.constants, self.tables
-                there = state.neighbors, self.sums[thread]
+                data = self.constants, self.tables
+                lists = state.neighbors, self.sums[thread]
                 if not self.present_known:
-                    sums.find_likelihood(*given, self.importance, *there, self.likelihood[0], lo, hi)
-                sums.find_likelihood(*given, self.proposed, *there, self.likelihood[1], lo, hi)
+                    sums.find_likelihood(*data, self.importance, *lists, self.likelihood[0], lo, hi)
+                sums.find_likelihood(*data, self.proposed, *lists, self.likelihood[1], lo, hi)
 
             self.over(n_cases, find)
             self.present_known = True
@@ -258,7 +258,7 @@ class CpuEngine(GivenEngine[CpuState]):
         return np.asarray(sum_blocks(log_ratio, self.edges))
 
     def accept_importance(self, state: CpuState, used: NDArray[np.int64], features: NDArray[np.int64]) -> None:
-        """Replace the current importances of these features by the proposed ones."""
+        """Replace the current importances of these features with the proposed ones."""
         importance.accept_features(
             state.logit_q_tilde, self.proposed_logits, self.importance, self.proposed, used, features
         )
@@ -266,8 +266,8 @@ class CpuEngine(GivenEngine[CpuState]):
             self.likelihood[0][:, features] = self.likelihood[1][:, features]
 
     def redraw_features(self, state: CpuState, key: np.uint64, features: NDArray[np.int64]) -> None:
-        """Draw w of these features given z and the current importances; in Model II, use the draw of "
-        "`compare_importance`.
+        """Draw w of these features given z and the current importances; Model II uses the draw of
+        `compare_importance`.
         """
         sum_key = subkey(key, SUM)
 
@@ -322,7 +322,7 @@ class CpuEngine(GivenEngine[CpuState]):
     def draw_q_tilde(
         self, state: CpuState, key: np.uint64, n_neighbors: NDArray[np.int64], n_on: NDArray[np.int64]
     ) -> None:
-        """q-tilde given q and w."""
+        """Draw q-tilde given q and w."""
         parents_key, sigma2 = subkey(key, PARENTS), float(self.model.hyper.sigma2)
         self.over(
             state.logit_q_tilde.shape[0],
@@ -332,11 +332,11 @@ class CpuEngine(GivenEngine[CpuState]):
         )
 
     def count_cases(self, state: CpuState) -> NDArray[np.int64]:
-        """n_b (S,) alone."""
+        """Only n_b (S,) of `count_neighbors`."""
         return np.asarray(summary.count_cases(state.neighbors, self.data.x_parents.shape[0]))
 
     def count_neighbors(self, state: CpuState) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """n_b (S,): number of cases of which parent b is a neighbor; s_bj (S, P): number of these with feature j on."""
+        """n_b (S,): number of cases that parent b is a neighbor of; s_bj (S, P): number of these with feature j on."""
         counts = [(np.empty(0, np.int64), np.empty(0, np.int64))] * self.n_threads
 
         def count(thread: int, first: int, last: int) -> None:
@@ -349,7 +349,7 @@ class CpuEngine(GivenEngine[CpuState]):
         return n_neighbors, n_on
 
     def over(self, n: int, task: Callable[[int, int, int], None]) -> None:
-        """Run task(thread, first, last) over 0..n-1, with one run per thread, the first on the current one."""
+        """Run task(thread, first, last) over 0..n-1, once per thread; the first run uses the current thread."""
         if self.pool is None:
             task(0, 0, n)
             return
@@ -363,7 +363,7 @@ class CpuEngine(GivenEngine[CpuState]):
             job.result()
 
     def observe(self, state: CpuState) -> Observation:
-        """The stored results of a sweep."""
+        """The quantities to store after a sweep."""
         votes, by_block = self.summarise_blocks(state)
         n_neighbors, n_on = self.count_neighbors(state)
         log_likelihood, log_kappa = sum_of_blocks(by_block)
@@ -372,7 +372,7 @@ class CpuEngine(GivenEngine[CpuState]):
         return Observation(expit(state.logit_q), expit(state.logit_q_tilde), n, votes, float(log))
 
     def summarise_blocks(self, state: CpuState) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Vote shares (N, M); and for each block the log likelihood and, in Model III, the log prior of kappa."""
+        """Vote shares (N, M), and the log likelihood of each block with, in Model III, the log prior of kappa."""
         votes, log_likelihood = self.summarise(state)
         log = np.zeros((len(votes), 2))
         log[:, 0] = log_likelihood
@@ -382,7 +382,7 @@ class CpuEngine(GivenEngine[CpuState]):
         return votes, np.asarray(sum_blocks(log, self.edges))
 
     def summarise(self, state: CpuState) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Vote shares (N, M) and log likelihood (N,) of the summary."""
+        """Vote shares (N, M) and log likelihood (N,)."""
         n_cases = self.data.x.shape[0]
         votes = np.empty((n_cases, self.data.n_classes))
         log_likelihood = np.empty(n_cases)
@@ -413,7 +413,7 @@ class CpuEngine(GivenEngine[CpuState]):
         return Latent(expit(state.logit_q), z > 0, w > 0, kappa)
 
     def add_neighbors(self, state: CpuState, z_sum: NDArray[np.float32], w_sum: NDArray[np.float32] | None) -> None:
-        """Add z and z*w of this draw to the sums."""
+        """Add z and, if requested, z*w of this draw to the running sums."""
         summary.add_z(state.neighbors, z_sum)
         if w_sum is not None:
             summary.add_w(state.neighbors, w_sum)

@@ -1,4 +1,4 @@
-"""q and q-tilde on threads: loops over features and parents around ``engine/importance.py``."""
+"""Updates of q and q-tilde on threads: loops over features and parents around ``engine/importance.py``."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from bayespatch.engine.streams import key_of, logit_beta, open_stream, uniform, 
 
 @compiled
 def fill_importance(logits, x_parents, importance):
-    """All of q-tilde."""
+    """Compute all of q-tilde from its logits."""
     for b in range(logits.shape[0]):
         for j in range(logits.shape[1]):
             set_importance(importance, x_parents, b, j, logits[b, j])
@@ -33,11 +33,11 @@ def fill_importance(logits, x_parents, importance):
 def carry_along(
     logits, used, sigma2, logit_q, logit_q_new, key, feature_0, x_parents, proposed, logits_new, log, first, last
 ):
-    """Move q~_:j of the used parents with q_j (`carried`), for features feature_0, feature_0 + 1, ..., into `proposed`
-    and its logits into `logits_new`.
+    """Move q~_:j of the used parents with q_j (`carried`) for features feature_0, feature_0 + 1, ...; fills `proposed`
+    and, with its logits, `logits_new`.
 
-    `log` (S, features) gets the logarithm of each prior ratio. Parents that are currently not neighbors are integrated
-    out: they are ignored here, and redrawn given the new q before they are used again. Parents first..last-1.
+    `log` (S, features) gets the logarithm of each prior ratio, for parents first..last-1. Parents that are currently
+    not neighbors are integrated out: they are ignored here and redrawn given the new q before their next use.
     """
     rng = np.zeros(2, np.uint64)
     for r in range(log.shape[1]):
@@ -57,7 +57,7 @@ def carry_along(
 
 @compiled
 def accept_features(logits, logits_new, importance, proposed, used, features):
-    """Replace the current q~ of the used parents by the proposals of `carry_along`, for these features."""
+    """Replace the current q~ of the used parents with the proposals of `carry_along`, for these features."""
     for b in range(used.shape[0]):
         if used[b] > 0:
             for j in features:
@@ -90,8 +90,8 @@ def log_density_of_logit_q(logit, gamma, sigma1, sigma2, above_s, above_n):
 def slice_logit_q(rng, logit, gamma, sigma1, sigma2, above_s, above_n):
     """One slice-sampling step (Neal, 2003: stepping out, then shrinking), with a bounded number of evaluations.
 
-    A density that is nearly flat over thousands of units (a Beta shape near 0) is crossed in several sweeps. If
-    rounding leaves no point but the current one, the chain does not move.
+    If the density is nearly flat over thousands of units (a Beta shape near 0), crossing it takes several sweeps. If
+    rounding leaves only the current point, the chain does not move.
     """
     level = log_density_of_logit_q(logit, gamma, sigma1, sigma2, above_s, above_n) + math.log(uniform_positive(rng))
     u = uniform(rng)
@@ -118,7 +118,7 @@ def slice_logit_q(rng, logit, gamma, sigma1, sigma2, above_s, above_n):
 
 @compiled
 def draw_q_given_w(logit_q, n_neighbors, n_on, gamma, sigma1, sigma2, key):
-    """q_j given w for every feature, in place. n_neighbors (S,), n_on (S, P): n_b and s_bj."""
+    """Draw q_j given w for every feature, in place. n_neighbors (S,) and n_on (S, P) are n_b and s_bj."""
     rng = np.zeros(2, np.uint64)
     most = n_neighbors.max()
     above_n = above(n_neighbors, most)
@@ -129,7 +129,7 @@ def draw_q_given_w(logit_q, n_neighbors, n_on, gamma, sigma1, sigma2, key):
 
 @compiled
 def draw_q_tilde_given_w(logits, logit_q, n_neighbors, n_on, sigma2, key, first, last):
-    """logit q~_bj given q and w (eq:qw), for parents first..last-1, in place."""
+    """Draw logit q~_bj given q and w (eq:qw) for parents first..last-1, in place."""
     rng = np.zeros(2, np.uint64)
     for b in range(first, last):
         open_stream(rng, key_of(key, b))

@@ -13,13 +13,13 @@ from bayespatch.engine.quadrature import make_nodes, make_rates
 from bayespatch.engine.votes import CASE_MISSING, N_CANDIDATES, PARENT_MISSING, Constants
 from bayespatch.model import KINDS, Data, Model
 
-LANES = 8  # features are padded to a multiple of this, so that vector instructions have no rest to deal with
+LANES = 8  # features are padded to a multiple of this, so that vector instructions have no remainder
 
 CACHE_LINE = 64  # bytes
 
 
 class Tables(NamedTuple):
-    """The data. F is P padded; padding and missing values agree with no value and do not vote."""
+    """The data. F is P padded; padding and missing values never agree with a value and do not vote."""
 
     x: NDArray[np.float64]  # (N, F)
     y: NDArray[np.int64]  # (N,)
@@ -31,10 +31,10 @@ class Tables(NamedTuple):
 
 
 class Work(NamedTuple):
-    """Scratch memory of one thread for the update of a case; between cases `slot` is all -1."""
+    """Scratch memory of one thread for updating a case; between cases, all entries of `slot` are -1."""
 
     rng: NDArray[np.uint64]  # (2,)
-    slot: NDArray[np.int32]  # (S,) where in the entries below a parent stands, -1: not a neighbor
+    slot: NDArray[np.int32]  # (S,) position of a parent in the entries below, -1: not a neighbor
     parent: NDArray[np.int32]  # (S,)
     bits: NDArray[np.uint64]  # (S, words)
     kappa: NDArray[np.float64]  # (S,)
@@ -51,24 +51,24 @@ class Work(NamedTuple):
 class Sums(NamedTuple):
     """Scratch memory of one thread for summing w out; C is the capacity of the neighbor lists.
 
-    Arrays written in the same loop are separate: the compiler cannot tell that rows of one array do not overlap, and
+    Arrays that the same loop writes are separate: the compiler cannot tell that rows of one array do not overlap and
     would not use vector instructions.
     """
 
     rng: NDArray[np.uint64]  # (2,)
-    span: NDArray[np.int32]  # (2, C+1) where the rule for so many neighbors begins and ends (``quadrature.py``)
+    span: NDArray[np.int32]  # (2, C+1) start and end of the rule for each number of neighbors (``quadrature.py``)
     rate: NDArray[np.float64]  # (nodes,) Model III: u
     weight: NDArray[np.float64]  # (F, nodes) W; in Models II and III W exp(-u c2)
     decay: NDArray[np.float64]  # s (F, nodes); exp(-u lam k), by weight in II (P+1, nodes), by entry in III (C, nodes)
     # of the entries, (C,)
-    k: NDArray[np.float64]  # how strongly an entry votes if it does
+    k: NDArray[np.float64]  # weight of an entry's vote if it votes
     row: NDArray[np.int64]  # its row of `decay`
     tilt: NDArray[np.float64]  # Model II: the factor by which one more vote of the entry changes everything else
-    log_tilt: NDArray[np.float64]  # and its logarithm
-    on: NDArray[np.float64]  # how likely w of one feature is to be on, and off; and the vote that it is then
+    log_tilt: NDArray[np.float64]  # the logarithm of `tilt`
+    on: NDArray[np.float64]  # probability that w of one feature is on; then that it is off, and its vote if on
     off: NDArray[np.float64]
     vote: NDArray[np.float64]
-    sources: NDArray[np.float64]  # from which entry a value was copied: the weights
+    sources: NDArray[np.float64]  # weights for choosing the entry that a value was copied from
     fresh: NDArray[np.bool_]  # new draw of w of one feature
     # of the rates, or in Model I of all features at two nodes (2F,)
     base: NDArray[np.float64]  # G
@@ -79,8 +79,8 @@ class Sums(NamedTuple):
     node_weight: NDArray[np.float64]  # (nodes / 2, 2F) Model I: W
     on_rows: NDArray[np.float64]  # (C, 2F) Model I: q~ of the entries, twice
     agreeing: NDArray[np.float64]  # (C, 2F) Model I: the same where they agree with the case
-    terms: NDArray[np.float64]  # (nodes + 1, 2F) Model I: weights of two nodes in two rows, added up
-    chance: NDArray[np.float64]  # (C, F) Model I: q~ of the entries, whether they vote or not
+    terms: NDArray[np.float64]  # (nodes + 1, 2F) Model I: cumulative weights, two rows for two nodes
+    chance: NDArray[np.float64]  # (C, F) Model I: q~ of the entries, even if they do not vote
     votes: NDArray[np.float64]  # (2, 5, F) Model II: all votes, before and after; or votes and slopes
     class_votes: NDArray[np.float64]  # (2, M)
 
@@ -88,8 +88,8 @@ class Sums(NamedTuple):
 def on_cache_line(array):
     """A copy aligned to a cache line.
 
-    NumPy's arrays are not aligned; vector instructions that cross a line take twice as long, and two threads that write
-    to the same line wait for each other.
+    NumPy does not align arrays to cache lines. Vector instructions that cross a line take twice as long, and threads
+    that write to the same line wait for each other.
     """
     room = np.empty(array.nbytes + CACHE_LINE, np.uint8)
     begin = -room.ctypes.data % CACHE_LINE
@@ -150,14 +150,14 @@ def padded_width(n_features: int) -> int:
 
 
 def padded(values: NDArray[np.float64], width: int, missing: float) -> NDArray[np.float64]:
-    """`values` with `missing` instead of NaN, padded with `missing` to `width` columns."""
+    """`values` padded to `width` columns; `missing` fills the padding and replaces NaN."""
     out = np.full((values.shape[0], width), missing)
     out[:, : values.shape[1]] = np.where(np.isnan(values), missing, values)
     return on_cache_line(out)
 
 
 def blank_importance(t: Tables) -> NDArray[np.float64]:
-    """(4, S, F): q-tilde and 1 - q-tilde, and both again for votes, with 0 and 1 for padding and missing values."""
+    """(4, S, F): q-tilde and 1 - q-tilde, then both for votes, where padding and missing values have 0 and 1."""
     importance = np.zeros((4, *t.x_parents.shape))
     importance[1::2] = 1.0
     return on_cache_line(importance)
@@ -173,7 +173,7 @@ def blank_neighbors(c: Constants, n_cases: int, capacity: int) -> Neighbors:
 
 
 def with_capacity(neighbors: Neighbors, capacity: int) -> Neighbors:
-    """The same neighbors with more capacity."""
+    """The same neighbors with a larger capacity."""
     n, parent, bits, kappa = neighbors
     more = capacity - parent.shape[1]
     return Neighbors(

@@ -1,8 +1,8 @@
-"""Leave-one-out predictions of past cases with exactly one neighbor, in closed form, with the gradient.
+"""Leave-one-out predictions of past cases with exactly one neighbor, in closed form, with gradients.
 
-Parent b is the neighbor with probability proportional to ``prod_j f_bj``, ``f_bj = 1 - q_j + q_j R_j``, where
-R_j is the factor of a first neighbor's vote (``votes.py``): it has one value if the parent's value agrees with the
-case's, another if it differs, and is 1 if either is missing. So each pair needs a product of P factors, and
+Parent b is the neighbor with probability proportional to ``prod_j f_bj``, ``f_bj = 1 - q_j + q_j R_j``, where R_j is
+the factor of a first neighbor's vote (``votes.py``): it has one value if the parent's value agrees with the case's,
+another if the values differ, and is 1 if either is missing. So each pair needs a product of P factors, and
 
     share_im = sum_b [y_b = m] heard_b prod_j f_bj / sum_b heard_b prod_j f_bj,       b not the case itself.
 
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bayespatch.engine.compiling import compiled, vectorised
 
-LEAST = 0.01  # share of the votes that goes to the base rates: no share is 0
+LEAST = 0.01  # share of the votes reserved for the base rates, so that no share is 0
 SMALL = 1e-30  # sums of products below this are close to underflow in single precision
 DIFFERS, AGREES, UNKNOWN = 0, 1, 2  # codes of `Pairs`
 
@@ -30,10 +30,10 @@ class Pairs(NamedTuple):
     codes: NDArray[np.uint8]  # (n, P, S) DIFFERS, AGREES or UNKNOWN
     has_unknown: NDArray[np.bool_]  # (P,)
     y: NDArray[np.int64]  # (n,)
-    own: NDArray[np.int64]  # (n,) which of the parents is the case itself, -1: none
+    own: NDArray[np.int64]  # (n,) the parent that is the case itself, -1: none
     start: NDArray[np.int64]  # (M + 1,) where the parents of each class begin
     heard: NDArray[np.float64]  # (M,) weight of a vote for the class
-    base: NDArray[np.float64]  # (M,) base rates; they have LEAST of the votes
+    base: NDArray[np.float64]  # (M,) base rates, which get a share of LEAST of the votes
     weight: NDArray[np.float64]  # (n,) of the case
 
 
@@ -69,7 +69,7 @@ def add_logs(codes, differs, unknown, has_unknown, logs):
 
 @compiled
 def weigh_by_logs(pairs, i, differs, unknown, weights, logs):
-    """The weights relative to the largest one, for cases from which all parents differ in many features."""
+    """Weights relative to the largest one, for cases that differ from all parents in many features."""
     for m in range(len(pairs.heard)):
         logs[pairs.start[m] : pairs.start[m + 1]] = math.log(pairs.heard[m])
     add_logs(pairs.codes[i], differs, unknown, pairs.has_unknown, logs)
@@ -90,7 +90,7 @@ def stretch(weights, first, last):
 
 @vectorised
 def add_by_code(codes, pulls, has_unknown, agree, unknown):
-    """Sums of `pulls` over the parents that agree and over those for which that is not known, (P,) each."""
+    """Sums of `pulls` over the parents that agree and over the parents with unknown agreement, (P,) each."""
     n_features, n_parents = codes.shape
     zero = np.float32(0.0)
     for j in range(n_features):
@@ -109,7 +109,7 @@ def add_by_code(codes, pulls, has_unknown, agree, unknown):
 
 @compiled
 def predict_each(pairs, differs, unknown, slope, log_p, agree_pull, unknown_pull, slope_pull):
-    """For every case: log p(y_i), and its derivatives with respect to the weights of agreeing and unknown parents, and
+    """For every case: log p(y_i) and its derivatives with respect to the weights of agreeing and unknown parents and
     to the slope.
 
     ``log p(m) = slope log share_m + (1 - slope) log base_m + constant``. `differs` and `unknown` (P,), float32: factors
@@ -130,7 +130,7 @@ def predict_each(pairs, differs, unknown, slope, log_p, agree_pull, unknown_pull
             weights[pairs.own[i]] = 0.0
         if stretch(weights, 0, n_parents) < SMALL:
             weigh_by_logs(pairs, i, differs, unknown, weights, logs)
-        total = 1e-37  # only the case itself: the base rates
+        total = 1e-37  # without parents other than the case itself, the base rates
         for m in range(n_classes):
             raw[m] = stretch(weights, pairs.start[m], pairs.start[m + 1])
             total += raw[m]

@@ -1,11 +1,11 @@
-"""An approximate upper bound on the odds that a parent is a neighbor, which rejects nearly all parents.
+"""An approximate upper bound on the odds that a parent is a neighbor, used to reject nearly all parents quickly.
 
-A case has a few neighbors among hundreds of parents, so nearly all parents are rejected. The odds contain a product
-over features. Here it is computed in single precision, which reads half the memory and has twice the lanes. It is
-turned into an upper bound by slightly widening the windows, and by enlarging the product by more than the possible
-rounding error. A parent that passes is weighed exactly (``weigh.py``) with the same uniform number, so the distribution
-of the neighbors does not depend on this file; in Models I and II, not even the draws do. (Model III draws no random
-numbers for rejected parents, so its later draws differ, but have the same distribution.)
+A case has a few neighbors among hundreds of parents. The odds of a parent contain a product over features. Here it is
+computed in single precision, which reads half as much memory and uses twice as many lanes. Slightly wider windows, and
+a margin above the largest possible rounding error, turn the product into an upper bound. If a parent passes, its exact
+odds are computed (``weigh.py``) with the same uniform number, so the distribution of the neighbors does not depend on
+this file; in Models I and II, the draws do not depend on it either. (Model III draws no random numbers for rejected
+parents, so its later draws differ but have the same distribution.)
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ from bayespatch.engine.votes import (
     label_ratio,
 )
 
-# What single precision makes wrong of a factor 1 + q~ (R - 1), relative to it, is below this times (1 + 1 / R).
+# The relative error of a factor 1 + q~ (R - 1) in single precision is below this times (1 + 1 / R).
 ROUNDING = 4e-7
-# Products below 1e-37 are taken for 0. Where no product of the other factors can be larger than this, their odds are
-# below 1e-15: smaller than the smallest uniform number but 0.
+# Products below 1e-37 are set to 0. If the product of the other factors cannot exceed this limit, the odds are below
+# 1e-15, which is less than the smallest positive uniform number.
 LARGEST = 1e18
 
 
 class Rough(NamedTuple):
-    """The data in single precision, F wide as in `Tables`, and scratch memory of one thread."""
+    """The data in single precision, with width F as in `Tables`, and scratch memory of one thread."""
 
     x: NDArray[np.float32]  # (N, F)
     x_parents: NDArray[np.float32]  # (S, F)
     windows: NDArray[np.float32]  # (F,) a little wider
     on: NDArray[np.float32]  # (S, F) q~ as votes: 0 where the parent's value is missing
     gain: NDArray[np.float32]  # (2, F) R - 1 of a parent that differs, or agrees, at its largest
-    lead: NDArray[np.float64]  # (M,) prior odds times H at its largest, with what rounding may have taken away
-    allowance: NDArray[np.float64]  # (1,) the factor by which rounding can have made a product too small
+    lead: NDArray[np.float64]  # (M,) prior odds times the largest H, with the allowance for rounding
+    allowance: NDArray[np.float64]  # (1,) the largest factor by which rounding can make a product too small
 
 
 def blank_rough(c: Constants, t: Tables, n_threads: int) -> list[Rough]:
-    """For every thread: the shared tables and separate scratch memory."""
+    """The shared tables with separate scratch memory for every thread."""
     size = np.abs(np.concatenate([t.x, t.x_parents]))
     largest = np.where(size < PARENT_MISSING, size, 0.0).max(axis=0)
     x, x_parents = on_cache_line(_single(t.x)), on_cache_line(_single(t.x_parents))
@@ -69,20 +69,22 @@ def blank_rough(c: Constants, t: Tables, n_threads: int) -> list[Rough]:
 
 
 def _single(numbers: NDArray[np.float64]) -> NDArray[np.float32]:
-    """Missing values become infinite, and agree with nothing; numbers too large for single precision become equal."""
+    """In single precision: missing values become infinite and agree with nothing; numbers that are too large become
+    equal.
+    """
     largest = float(np.finfo(np.float32).max)
     missing = np.abs(numbers) >= PARENT_MISSING
     return np.where(missing, np.copysign(np.inf, numbers), np.clip(numbers, -largest, largest)).astype(np.float32)
 
 
 def fill_rough(rough: Rough, importance: NDArray[np.float64]) -> None:
-    """Take over the importances, (4, S, F)."""
+    """Copy q~ as used for votes from the importances (4, S, F)."""
     rough.on[:] = importance[VOTE_ON]
 
 
 @vectorised_inline
 def fill_gains(c, votes, gain):
-    """R - 1 of a parent that differs, or agrees, at its largest; returns the product of all R of agreement."""
+    """Set the largest R - 1 of a parent that differs, or agrees; returns the product of R if all features agree."""
     largest = 1.0
     for j in range(gain.shape[1]):
         agree = votes[R_AGREE, j] if c.kind < 3 else votes[BOUND, j]
@@ -94,7 +96,7 @@ def fill_gains(c, votes, gain):
 
 @compiled
 def prepare_bound(c, mu, votes, class_votes, label_factor, gain, lead, allowance, y):
-    """The parts that depend on the votes of the case; an unreliable bound is infinite."""
+    """Compute the parts that depend on the votes on the case; an unreliable bound is infinite."""
     largest = fill_gains(c, votes, gain)
     for m in range(lead.shape[0]):
         if c.kind == 1:
@@ -109,11 +111,11 @@ def prepare_bound(c, mu, votes, class_votes, label_factor, gain, lead, allowance
 
 @vectorised_inline
 def bound_product(x, x_parents, windows, on, gain, i, b):
-    """prod_j (1 + q~ (R_j - 1)) of one parent, approximately: the innermost loop of the whole program."""
+    """An approximation of prod_j (1 + q~ (R_j - 1)) for one parent: the innermost loop of the whole program."""
     one = np.float32(1.0)
     product = one
     for j in range(x.shape[1]):
-        d = gain[0, j]  # read before it is chosen: vector instructions need both anyway
+        d = gain[0, j]  # read unconditionally, because vector instructions need both values anyway
         a = gain[1, j]
         product *= one + on[b, j] * (a if abs(x_parents[b, j] - x[i, j]) <= windows[j] else d)
     return float(product)

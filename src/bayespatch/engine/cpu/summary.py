@@ -1,6 +1,6 @@
-"""Summaries of the cases: votes, likelihood, neighbors, and their sums over draws.
+"""Summaries of the cases: votes, likelihood, neighbors and their sums over draws.
 
-Neighbors are counted on the host for every engine: their lists are short, and a GPU copies them once.
+All engines count neighbors on the host: the lists are short, and a GPU copies them once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def summarise_cases(c, tables, neighbors, work, votes, log_likelihood, first, la
 
 @compiled
 def add_explained(c, tables, neighbors, work, explained_sum):
-    """Add the probability of each value given the neighbors, g(x) / sum g; 1 where missing."""
+    """Add the probability of each value given the neighbors, g(x) / sum g; missing values have probability 1."""
     x, y, _, x_parents, y_parents, feature, mu = tables
     _, _, _, _, _, counts, class_votes, by_weight, label_factor, _, _, _, _ = work
     for i in range(x.shape[0]):
@@ -62,7 +62,7 @@ def add_explained(c, tables, neighbors, work, explained_sum):
 
 @compiled
 def count_neighbors(neighbors, n_parents, n_features):
-    """n_b: how many cases parent b is a neighbor of; s_bj: for how many of them its feature j is on."""
+    """n_b: number of cases that have parent b as a neighbor; s_bj: number of these with feature j on."""
     n_entries, parent, bits, _ = neighbors
     n = np.zeros(n_parents, np.int64)
     n_on = np.zeros((n_parents, n_features), np.int64)
@@ -89,7 +89,7 @@ def count_cases(neighbors, n_parents):
 
 @compiled
 def log_prior_kappa(neighbors, tau, sigma3, log_beta, log):
-    """log[i, 0]: the sum over the neighbors of case i of log Beta(kappa; tau, sigma3); see `model.log_beta_density`."""
+    """log[i, 0]: sum of log Beta(kappa; tau, sigma3) over the neighbors of case i; see `model.log_beta_density`."""
     for i in range(neighbors.n.shape[0]):
         log[i, 0] = 0.0
         for s in range(neighbors.n[i]):
@@ -116,7 +116,7 @@ def add_w(neighbors, w_sum):
 
 @compiled
 def add_kappa(c, y_parents, mu, neighbors, kappa_sum, share_sum):
-    """kappa, and each neighbor's share of all votes for the classes; the rest belongs to the base rates."""
+    """Add kappa and each neighbor's share of all class votes; the base rates have the remaining share."""
     for i in range(neighbors.n.shape[0]):
         cast = c.label_c2 - c.one
         for s in range(neighbors.n[i]):
@@ -147,7 +147,7 @@ class Tally:
         explained: Sums,
     ) -> None:
         """Add a draw of the neighbors: z, kappa and shares of the votes (N, S), z*w (N, S, P), and the probability of
-        each value given the neighbors (N, P). The last two are skipped if they have no features.
+        each value given the neighbors (N, P). The last two are skipped if their arrays have no features.
         """
         t = self.tables
         add_z(neighbors, z_sum)

@@ -1,9 +1,9 @@
 """One feature of one case with its w summed out: p(x_ij | z_i, q~), and a new draw of w_i:j.
 
-In Model I all neighbors vote with weight 1, in Models II and III with weights k_b; the sum over w_i:j is a sum over the
-nodes or rates of ``quadrature.py``. In Model II, k_b is one more than the number of the *other* w_ib that are on; but a
-w_ibj also changes how strongly b votes on the other features and on the label. There the log likelihood of these is
-linearized in w_i:j, which gives a factor for each w that is on (`find_tilt`). The proposal draws w_i:j from this
+In Model I all neighbors vote with weight 1, in Models II and III with weights k_b; the sum over w_i:j becomes a sum
+over the nodes or rates of ``quadrature.py``. In Model II, k_b is one more than the number of the *other* w_ib that are
+on; but w_ibj also changes the weight of b's votes on the other features and on the label. The log likelihood of these
+is linearized in w_i:j, which gives a factor for each w that is on (`find_tilt`). The proposal draws w_i:j from this
 approximation, and the acceptance ratio corrects for the nonlinear remainder (`log_others`).
 
 `parent` (C,), `bits` (C, words) and `kappa` (C,) are the entries of one case, of which n are used.
@@ -42,8 +42,8 @@ from bayespatch.engine.votes import (
 
 @inlined
 def load_rows(x, x_parents, feature, importance, parent, on, agreeing, i, n):
-    """Model I: q~ of all features of the entries for votes, and the same where they agree; stored twice, side "
-    "by side.
+    """Model I: q~ of all features of the entries for votes, and q~ of the features that agree; stored twice, side by
+    side.
     """
     width = x.shape[1]
     for s in range(n):
@@ -59,7 +59,7 @@ def load_rows(x, x_parents, feature, importance, parent, on, agreeing, i, n):
 
 @vectorised_inline
 def pass_entries(on, agreeing, place, base, copied, n):
-    """Model I: G and C of all columns: of all features at one node, then at the next one."""
+    """Model I: G and C of all columns: all features at one node, then at the next one."""
     for j in range(place.shape[0]):
         base[j] = 1.0
         copied[j] = 0.0
@@ -74,9 +74,9 @@ def likelihood_of_features(
     c, x, x_parents, feature, importance, parent, place, weight, on, agreeing, base, copied, total, likelihood,
     first, last, i, n,
 ):  # fmt: skip
-    """Model I: p(x_ij | z_i, q~) for all features at once, and 1 where x_ij is missing.
+    """Model I: p(x_ij | z_i, q~) for all features at once; 1 if x_ij is missing.
 
-    Features are contiguous, for vector instructions, and two nodes are processed at a time to use more lanes. On a GPU,
+    Features are contiguous for vector instructions, and two nodes are processed at once to use more lanes. On a GPU,
     each thread handles one feature and needs no memory (``cuda/sums.py``).
     """
     width = x.shape[1]
@@ -95,8 +95,8 @@ def weigh_features(
     c, x, x_parents, feature, importance, parent, place, weight, on, agreeing, base, copied, terms, chance,
     first, last, i, n,
 ):  # fmt: skip
-    """Model I: W c1 G and W lam C of all features and nodes first..last-1, added up row by row into `terms`, whose
-    first row is 0; and q~ of the entries, whether they vote or not, into `chance`.
+    """Model I: cumulative sums of W c1 G and W lam C of all features over nodes first..last-1, in the rows of `terms`,
+    of which the first is 0; and q~ of the entries in `chance`, even if they do not vote.
     """
     load_rows(x, x_parents, feature, importance, parent, on, agreeing, i, n)
     for s in range(n):
@@ -112,7 +112,7 @@ def weigh_features(
 
 @inlined
 def pick_node(terms, u, n_nodes, j):
-    """Model I: the node, and whether the value was copied, by a uniform number; no branch depends on it."""
+    """Model I: choose the node, and whether the value was copied, with a uniform number and without branches."""
     width = terms.shape[1] // 2
     u *= terms[n_nodes, j] + terms[n_nodes, width + j]
     second = int(u >= terms[n_nodes, j])  # of each two nodes
@@ -137,10 +137,10 @@ def take_feature(c, chance, on_rows, agreeing, on, off, vote, row, j, n):
 
 @inlined
 def load_weights(c, bits, kappa, decay, rate, k, row, first, last, j, n):
-    """Models II and III: how strongly each entry votes on feature j if it does, k, and its row of `decay`.
+    """Models II and III: the weight k of each entry's vote on feature j if it votes, and its row of `decay`.
 
-    In Model II row k is that of the weight, filled once and for all; in Model III row s is filled here, for entry s and
-    rates first..last-1.
+    In Model II, row k belongs to weight k and is filled once; in Model III, row s belongs to entry s and is filled here
+    for rates first..last-1.
     """
     for s in range(n):
         if c.kind == 2:
@@ -155,8 +155,8 @@ def load_weights(c, bits, kappa, decay, rate, k, row, first, last, j, n):
 
 @inlined
 def load_entries(c, x, x_parents, feature, importance, parent, k, tilt, on, off, vote, i, j, n):
-    """Models II and III: the probability of each w_ibj being on and off before x_ij is seen, and its vote for x_ij if
-    on: lam k, or 0 where b does not agree. A vote below 0 is none: one of the two values is missing.
+    """Models II and III: the prior probabilities that each w_ibj is on and off, without x_ij, and its vote for x_ij if
+    on: lam k, or 0 if b does not agree. A negative vote means no vote, because one of the values is missing.
     """
     for s in range(n):
         b = parent[s]
@@ -176,7 +176,9 @@ def add_entry(on, off, vote, decay, base, copied):
 
 @compiled
 def weigh_rates(c, decay, row, weight, on, off, vote, base, copied, chosen, first, last, j, n):
-    """Models II and III: W c1 G and W C of rates first..last-1 into `chosen`; their sum, p(x_ij | z_i, q~)."""
+    """Models II and III: fill `chosen` with W c1 G and W C of rates first..last-1; returns their sum,
+    p(x_ij | z_i, q~).
+    """
     base, copied, weight = base[: last - first], copied[: last - first], weight[j, first:last]
     for r in range(len(base)):
         base[r] = 1.0
@@ -194,16 +196,16 @@ def weigh_rates(c, decay, row, weight, on, off, vote, base, copied, chosen, firs
 
 @inlined
 def pick_rate(chosen, u, n_rates):
-    """Models II and III: the rate, and whether the value was copied, by a number u between 0 and the sum of weights."""
+    """Models II and III: choose the rate, and whether the value was copied, with u between 0 and the sum of weights."""
     drawn = pick(chosen, 2 * n_rates, u)
     return drawn // 2, drawn % 2 == 1
 
 
 @inlined
 def draw_w(decay, row, on, off, vote, sources, fresh, rng, node, copied, n):
-    """w_i:j given z and q~, into `fresh`: given the node (below 0: none, as x_ij is missing), and whether x_ij comes
-    from the base rate or was copied from an agreeing neighbor. Choose the source; given it, the w are independent, and
-    the copied one is on. `on` is overwritten.
+    """Draw w_i:j given z and q~ into `fresh`, given the node (negative if x_ij is missing) and whether x_ij comes from
+    the base rate or was copied from an agreeing neighbor. Choose the source; given the source, the w are independent,
+    and w of the source is on. `on` is overwritten.
     """
     if node >= 0:
         for s in range(n):
@@ -223,7 +225,7 @@ def draw_w(decay, row, on, off, vote, sources, fresh, rng, node, copied, n):
 
 @compiled
 def count_all_votes(c, tables, neighbors, kept, kept_classes, first, last):
-    """Model II: the votes on each case, kept[i, 0], and how many entries cast them, kept[i, 1]; likewise by class."""
+    """Model II: the votes on each case, kept[i, 0], and the number of voting entries, kept[i, 1]; the same by class."""
     x, _, _, x_parents, y_parents, feature, _ = tables
     n_entries, parent, bits, _ = neighbors
     for i in range(first, last):
@@ -244,8 +246,8 @@ def find_tilt(
     c, x, y, x_parents, y_parents, feature, mu, parent, bits, kept, kept_classes, votes, class_votes, log_tilt, tilt,
     i, j, n,
 ):  # fmt: skip
-    """Model II: tilt[s], the factor by which one more vote of entry s on everything but x_ij changes the likelihood, to
-    first order around w_i:j = 1/2 (so it does not depend on w_i:j); and its logarithm.
+    """Model II: tilt[s], the factor by which one more vote of entry s on everything except x_ij changes the likelihood,
+    to first order around w_i:j = 1/2 (so it does not depend on w_i:j); and its logarithm.
     """
     for f in range(x.shape[1]):
         votes[0, AGREE, f] = kept[0, AGREE, f] + 0.5 * kept[1, AGREE, f]
@@ -286,9 +288,9 @@ def log_others(
     c, x, y, x_parents, y_parents, feature, mu, parent, bits, kept, kept_classes, log_tilt, fresh, votes, class_votes,
     i, j, n,
 ):  # fmt: skip
-    """Model II: log p(x_i, y_i | fresh w_i:j) - log p(x_i, y_i | w_i:j), without x_ij and what `tilt` has of it.
+    """Model II: log p(x_i, y_i | fresh w_i:j) - log p(x_i, y_i | w_i:j), without x_ij and the part in `tilt`.
 
-    An entry whose w_i:j changes votes on everything else with one more or one less.
+    If w_i:j of an entry changes, its votes on everything else have one more or one less weight.
     """
     for f in range(x.shape[1]):
         for row in (AGREE, TOTAL):
@@ -326,7 +328,7 @@ def find_likelihood(c, tables, importance, neighbors, sums, likelihood, first, l
     place, node_weight, on_rows, agreeing = sums.place, sums.node_weight, sums.on_rows, sums.agreeing
     for i in range(first, last):
         n = n_entries[i]
-        likelihood[i] = 1.0  # for all importances if a case has no neighbors or a value is missing
+        likelihood[i] = 1.0  # does not depend on the importances if there are no neighbors or the value is missing
         if n == 0:
             continue
         a, b = span[0, n], span[1, n]
@@ -347,10 +349,10 @@ def find_likelihood(c, tables, importance, neighbors, sums, likelihood, first, l
 def compare_importance(
     c, tables, old, new, neighbors, kept, kept_classes, sums, numbers, key, drawn, log_ratio, j, first, last
 ):
-    """Model II: log_ratio[i]: the log likelihood ratio of case i under the new importance of feature j, with w_i:j
-    summed out; w_i:j is drawn into drawn[i], and the correction for it is included.
+    """Model II: log_ratio[i], the log likelihood ratio of case i for the new importance of feature j, with w_i:j
+    summed out. Stores a draw of w_i:j in drawn[i] and includes the correction for it.
 
-    `numbers` (N,): the numbers of the cases in the whole data, which determine their streams.
+    `numbers` (N,): the case numbers in the whole data, which determine the streams.
     """
     x, y, _, x_parents, y_parents, feature, mu = tables
     n_entries, parent, bits, kappa = neighbors
@@ -392,7 +394,7 @@ def compare_importance(
 
 @compiled
 def take_drawn(c, tables, neighbors, kept, kept_classes, drawn, j, first, last):
-    """Model II: replace the current w_i:j and their votes by the draws of `compare_importance`."""
+    """Model II: replace the current w_i:j and their votes with the draws of `compare_importance`."""
     x, _, _, x_parents, y_parents, feature, _ = tables
     n_entries, parent, bits, _ = neighbors
     for i in range(first, last):
@@ -413,7 +415,7 @@ def take_drawn(c, tables, neighbors, kept, kept_classes, drawn, j, first, last):
 
 @compiled
 def redraw_features(c, tables, importance, neighbors, sums, numbers, key, features, first, last):
-    """Models I and III: draw w_i:j of the given features again, for cases first..last-1."""
+    """Models I and III: redraw w_i:j of these features for cases first..last-1."""
     x, _, _, x_parents, _, feature, _ = tables
     n_entries, parent, bits, kappa = neighbors
     rng, span, rate, weight, decay, k, row, tilt, _, on, off, vote, sources, fresh, base, copied, chosen = sums[:17]

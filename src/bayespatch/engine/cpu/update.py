@@ -1,9 +1,9 @@
-"""The blocked update of ONE case: its neighbors z, their features w and, in Model III, their influence kappa.
+"""The blocked update of a single case: its neighbors z, their features w and, in Model III, their influence kappa.
 
-Given q-tilde, the cases are independent, so an engine may run `update_case` on threads or on other machines.
+Given q-tilde, the cases are independent, so an engine may run `update_case` on threads or on several machines.
 
-Arrays are passed one by one, not in a tuple: Numba counts references whenever an array is taken out of a tuple. Tuples
-(``layout``) are unpacked once per call of `update_cases`.
+Arrays are passed one by one instead of in tuples, because Numba counts references whenever it takes an array out of a
+tuple. Tuples (``layout``) are unpacked once per call of `update_cases`.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ def update_case(
 ):  # fmt: skip
     """One sweep over all parents of case i, with the stream named by `key`; returns its new number of neighbors.
 
-    On entry and on return the first n entries of `parent`, `bits` (w) and `kappa` are the neighbors, in any order, and
+    On entry and on return, the first n entries of `parent`, `bits` (w) and `kappa` are the neighbors, in any order, and
     `slot` has the position of each parent (-1: not a neighbor). The other arrays of the second line are scratch memory;
-    those of the third belong to the bound (``screen.py``).
+    the arrays of the third line belong to the bound (``screen.py``).
     """
     open_stream(rng, key)
     own = own_parent[i]
@@ -61,7 +61,7 @@ def update_case(
         m = y_parents[b]
         s = slot[b]
         current = -1.0
-        if s >= 0:  # take the neighbor out, with its votes; the last entry takes its place
+        if s >= 0:  # remove the neighbor with its votes; the last entry takes its place
             stale = True
             current = kappa[s]
             k = vote_weight(c, bits, kappa, s)
@@ -84,7 +84,7 @@ def update_case(
                 prepare_bound(c, mu, votes, class_votes, label_factor, gain, lead, allowance, y[i])
                 stale = False
             bound = lead[m] * bound_product(x_rough, parents_rough, windows_rough, on_rough, gain, i, b)
-            if bound < math.inf and u * (1.0 + bound) >= bound:  # an infinite bound, or none, bounds nothing
+            if bound < math.inf and u * (1.0 + bound) >= bound:  # an infinite or NaN bound rejects nothing
                 continue
         if c.kind == 1:
             if short:
@@ -96,7 +96,7 @@ def update_case(
                 continue
             draw_features(c, x, x_parents, feature, importance, votes, bits, rng, i, b, n, 1.0)
         elif c.kind == 2:
-            # Most parents are turned down by a bound: every R_j and H at its largest (H is monotone in k, H(0) = 1).
+            # A bound with the largest R_j and H rejects most parents (H is monotone in k, H(0) = 1).
             if short:
                 factor = product_of_factors(x, x_parents, feature, importance, votes, i, b, 0, size)
             else:
@@ -114,8 +114,8 @@ def update_case(
             k_on = pick(weight, c.n_features + 1, uniform(rng) * total)
             draw_features_given_count(c, x, x_parents, feature, importance, votes, prefix, bits, rng, i, b, n, k_on)
         else:
-            # Where z = 0 the conditional of kappa is its prior, so a non-neighbor's kappa is not stored but drawn
-            # afresh here, as one of the candidates; the bound, over all kappa, has turned most parents down before.
+            # If z = 0, the conditional of kappa is its prior, so a non-neighbor's kappa is not stored but drawn here
+            # as one of the candidates; the bound over all kappa has already rejected most parents.
             total = 0.0
             for r in range(N_CANDIDATES):
                 candidate[r] = current if r == 0 and current >= 0.0 else beta(rng, c.tau, c.sigma3)

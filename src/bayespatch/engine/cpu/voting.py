@@ -1,9 +1,8 @@
-"""Votes on new cases in Model I, given draws of q-tilde: samples the neighbors of one case at a time, with low
-variance.
+"""Votes on new cases in Model I, given draws of q-tilde: a low-variance sampler of the neighbors of one case.
 
-The blocked sweep of ``update.py`` decides for every parent in turn whether it is a neighbor. Here, each *neighbor* in
-turn is replaced. With neighbor k removed, let ``odds_b`` be the odds that parent b joins the others, w_b summed out
-(``update.py``). Two kinds of moves leave the posterior of the case invariant:
+The blocked sweep of ``update.py`` decides for every parent in turn whether it is a neighbor. The sweep here replaces
+each *neighbor* in turn. With neighbor k removed, let ``odds_b`` be the odds that parent b joins the others, with w_b
+summed out (``update.py``). Two kinds of moves leave the posterior of the case invariant:
 
 - *replace*: neighbor k becomes parent b with probability ``odds_b / sum odds``, the conditional of z given the others
   and given that exactly one more parent is a neighbor;
@@ -12,9 +11,9 @@ turn is replaced. With neighbor k removed, let ``odds_b`` be the odds that paren
   ``min(1, n / sum odds)``, where the sum excludes it. (Metropolis-Hastings: the ratio of the target, odds_b, cancels
   against the proposal, odds_b / sum odds.)
 
-A replacement computes the probabilities of *all* parents for the place of k. Votes use these probabilities, each place
-given the others (Rao-Blackwell), so a draw is much less noisy. All odds are products over features of single factors,
-computed for all parents at once in single precision, feature by feature, so that vector instructions apply; parents are
+A replacement computes the probability that each parent takes the place of k. Votes use these probabilities, each place
+given the others (Rao-Blackwell), so a draw is much less noisy. All odds are products of factors over features. They are
+computed in single precision for all parents at once, feature by feature, so that vector instructions apply. Parents are
 ordered by class, so that the votes for a class are the sum of a contiguous range.
 """
 
@@ -30,8 +29,8 @@ from bayespatch.engine.compiling import compiled, inlined, vectorised
 from bayespatch.engine.streams import key_of, open_stream, uniform
 from bayespatch.engine.votes import MU, MU0, ONE
 
-BIRTHS = 3  # births or deaths tried in a sweep
-STEP = 32  # parents skipped at a time when one is chosen
+BIRTHS = 3  # proposed births or deaths per sweep
+STEP = 32  # parents skipped at a time in the search for the chosen one
 SMALL = 1e-30  # sums of odds below this are close to underflow in single precision
 
 
@@ -72,9 +71,9 @@ class VoteSums(NamedTuple):
     votes: NDArray[np.float64]  # (n, C, B, M) shares of the votes for each class, by batch of draws
     familiarity: NDArray[np.float64]  # (n, C) log likelihood of the case given its neighbors
     n_neighbors: NDArray[np.float64]  # (n, C)
-    probability: NDArray[np.float64]  # (n, C, S) of being a neighbor
-    share: NDArray[np.float64]  # (n, C, S) of the parent in all votes
-    features: NDArray[np.float64]  # (n, C, P, S) of being a neighbor to whom the feature matters
+    probability: NDArray[np.float64]  # (n, C, S) probability that the parent is a neighbor
+    share: NDArray[np.float64]  # (n, C, S) the parent's share of all votes
+    features: NDArray[np.float64]  # (n, C, P, S) probability that the parent is a neighbor with the feature on
     explained: NDArray[np.float64]  # (n, C, P) probability of the case's own value given its neighbors
 
 
@@ -82,17 +81,17 @@ class Case(NamedTuple):
     """Scratch memory for one case."""
 
     agrees: NDArray[np.bool_]  # (P, S) whether the values agree
-    signed: NDArray[np.float32]  # (P, S) q-tilde of the draw, negative where the values differ: half of the memory
+    signed: NDArray[np.float32]  # (P, S) q-tilde of the draw, negative where the values differ, to save half the memory
     observed: NDArray[np.bool_]  # (P,)
     agree: NDArray[np.float64]  # (P,) votes for the case's own value
     total: NDArray[np.float64]  # (P,) all votes on the feature
     gain: NDArray[np.float32]  # (2, P) R_j - 1 of a parent that differs, or agrees
-    scale: NDArray[np.float32]  # (P,) 1 / (1 + q_j gain): keeps products inside single precision
+    scale: NDArray[np.float32]  # (P,) 1 / (1 + q_j gain): keeps products within the range of single precision
     available: NDArray[np.float32]  # (S,) 1 where the parent may become a neighbor, else 0
     odds: NDArray[np.float32]  # (S,) up to a common factor
-    logs: NDArray[np.float64]  # (S,) their logs, where they are too small
+    logs: NDArray[np.float64]  # (S,) logs of the odds, if the odds are too small
     class_votes: NDArray[np.float64]  # (M,)
-    by_class: NDArray[np.float64]  # (M,) odds added up
+    by_class: NDArray[np.float64]  # (M,) cumulative odds
     lead: NDArray[np.float32]  # (M,) H of the label
 
 
@@ -159,7 +158,7 @@ def add_scaled(odds, factor, sums):
 
 @vectorised
 def count_features(signed, gain, odds, total, features):
-    """Add to each parent's features, (P, S), the probability of taking the place with the feature on."""
+    """Add the probability that each parent takes the place with the feature on to `features` (P, S)."""
     n_features, n_parents = signed.shape
     one, none, whole = np.float32(1.0), np.float32(0.0), np.float32(1.0 / total)
     for j in range(n_features):
@@ -172,7 +171,7 @@ def count_features(signed, gain, odds, total, features):
 
 @vectorised
 def stretch_sum(odds, first, last):
-    part = odds[first:last]  # an index that may be negative, as far as the compiler knows, would forbid vectors
+    part = odds[first:last]  # a slice, because an index that might be negative would prevent vectorization
     total = np.float32(0.0)
     for b in range(len(part)):
         total += part[b]
@@ -188,10 +187,9 @@ def stretch_multiply(odds, first, last, factor):
 
 @compiled
 def weigh_by_logs(voters, case):
-    """Odds relative to the largest one, for cases from which all parents differ so much that products underflow;
-    returns its log.
+    """Odds relative to the largest one, for cases that differ from all parents so much that products underflow; returns
+    the log of the largest one. Prior odds are not included.
 
-    Prior odds left out.
     """
     n_features, n_parents = case.signed.shape
     logs, top = case.logs, -math.inf
@@ -213,7 +211,9 @@ def weigh_by_logs(voters, case):
 
 @compiled
 def weigh_parents(voters, case, q, y):
-    """Odds of every available parent to join, into `case.odds`, up to a factor; returns their sum with that factor."""
+    """Fill `case.odds` with the odds that each available parent joins, up to a factor; returns their sum with that
+    factor.
+    """
     lam = voters.lam
     factor, log_factor = voters.prior_odds, 0.0
     for j in range(len(q)):
@@ -231,17 +231,17 @@ def weigh_parents(voters, case, q, y):
         usual = 1.0 + q[j] * max(0.0, more)
         case.scale[j] = 1.0 / usual
         factor *= usual
-        if factor > 1e200:  # logs are slow, and products have their limits
+        if factor > 1e200:  # take the log rarely because it is slow, but before the product overflows
             log_factor += math.log(factor)
             factor = 1.0
     if y >= 0:
-        mine = voters.one + voters.mu[MU0, y] + voters.mu[MU, y] * case.class_votes[y]
-        every = voters.label_c2
+        agreeing = voters.one + voters.mu[MU0, y] + voters.mu[MU, y] * case.class_votes[y]
+        all_votes = voters.label_c2
         for m in range(voters.mu.shape[1]):
-            every += voters.mu[MU, m] * case.class_votes[m]
+            all_votes += voters.mu[MU, m] * case.class_votes[m]
         for m in range(voters.mu.shape[1]):
             vote = voters.mu[MU, m]
-            case.lead[m] = (mine + (vote if m == y else 0.0)) * every / (mine * (every + vote))
+            case.lead[m] = (agreeing + (vote if m == y else 0.0)) * all_votes / (agreeing * (all_votes + vote))
     multiply_factors(case.signed, case.gain, case.scale, case.available, case.odds)
     if y >= 0:
         for m in range(voters.mu.shape[1]):
@@ -278,7 +278,7 @@ def choose_parent(voters, case, rng):
             u -= case.by_class[m]
     u = uniform(rng) * case.by_class[chosen]
     first, end = voters.start[chosen], voters.start[chosen + 1]
-    while first + STEP < end:  # in strides, whose sums are exact enough: the place in a stride is found from its begin
+    while first + STEP < end:  # skip whole strides, whose sums are accurate enough, then search within a stride
         part = exact_sum(case.odds, first, first + STEP)
         if u < part:
             break
@@ -288,7 +288,7 @@ def choose_parent(voters, case, rng):
         u -= case.odds[b]
         if u < 0.0:
             return b
-    last = end - 1  # rounding has passed the last one that can be chosen
+    last = end - 1  # because of rounding, the search has passed the last parent that can be chosen
     while case.odds[last] <= 0.0:
         last -= 1
     return last
@@ -296,7 +296,7 @@ def choose_parent(voters, case, rng):
 
 @vectorised
 def exact_sum(odds, first, last):
-    """In double precision."""
+    """The sum in double precision."""
     total = 0.0
     for b in range(first, last):
         total += float(odds[b])
@@ -313,7 +313,7 @@ def class_of(voters, b):
 
 @compiled
 def take_place(voters, case, rng, b):
-    """Draw w of parent b, which becomes a neighbor, and count its votes; returns w."""
+    """Make parent b a neighbor: draw its w and count its votes; returns w."""
     word = np.uint64(0)
     for j in range(case.signed.shape[0]):
         q = abs(case.signed[j, b])
@@ -327,7 +327,7 @@ def take_place(voters, case, rng, b):
 
 @compiled
 def cast_votes(voters, case, b, word, k):
-    """Add the votes of parent b; k = -1 takes them away."""
+    """Add the votes of parent b; k = -1 removes them."""
     for j in range(len(case.agree)):
         if (word >> np.uint64(j)) & ONE:
             case.total[j] += k
@@ -338,7 +338,7 @@ def cast_votes(voters, case, b, word, k):
 
 @compiled
 def count_replacement(voters, case, detail, i, chain, batch, n):
-    """Count the votes of the now empty place, with each parent's probability of taking it; n places in total.
+    """Count the votes of the empty place, using each parent's probability of taking it; there are n places in total.
 
     Returns the share of one base vote.
     """
@@ -350,14 +350,14 @@ def count_replacement(voters, case, detail, i, chain, batch, n):
     base = 0.0
     for m in range(voters.mu.shape[1]):
         p = case.by_class[m] / total
-        every = cast + voters.mu[MU, m]
-        detail.votes[i, chain, batch, m] += p * voters.mu[MU, m] / every
-        base += p / (every * n)
+        all_votes = cast + voters.mu[MU, m]
+        detail.votes[i, chain, batch, m] += p * voters.mu[MU, m] / all_votes
+        base += p / (all_votes * n)
         if detail.probability.shape[2] > 0:
             first, last = voters.start[m], voters.start[m + 1]
             odds = case.odds[first:last]
             add_scaled(odds, 1.0 / total, detail.probability[i, chain, first:last])
-            add_scaled(odds, voters.mu[MU, m] / (every * total), detail.share[i, chain, first:last])
+            add_scaled(odds, voters.mu[MU, m] / (all_votes * total), detail.share[i, chain, first:last])
     if detail.features.shape[2] > 0:
         count_features(case.signed, case.gain, case.odds, total, detail.features[i, chain])
     return base
@@ -410,8 +410,8 @@ def sweep_case(voters, case, q, y, rng, parent, bits, n, detail, i, chain, batch
                 continue
             total = weigh_parents(voters, case, q, y)
             if uniform(rng) * (n + 1) < total:
-                # At any of the places, which reverses a death: places are asked in their order, so the order must say
-                # nothing of who is there.
+                # Insert at a random place, which is the reverse of a death: a sweep visits the places in order, so the
+                # order must not depend on the neighbors.
                 k = min(int(uniform(rng) * (n + 1)), n)
                 parent[n], bits[n] = parent[k], bits[k]
                 parent[k] = choose_parent(voters, case, rng)
@@ -435,9 +435,7 @@ def sweep_case(voters, case, q, y, rng, parent, bits, n, detail, i, chain, batch
 
 @compiled
 def find_first(voters, case, q, y, rng, parent, bits):
-    """Initialize with the expected number of neighbors, one after the other: births and deaths alone would take "
-    "long.
-    """
+    """Initialize with the expected number of neighbors, one after another: births and deaths alone would take long."""
     n_available = 0
     for b in range(len(case.available)):
         n_available += case.available[b] > 0.0
@@ -451,11 +449,11 @@ def find_first(voters, case, q, y, rng, parent, bits):
 
 @compiled
 def vote_on_case(voters, draws, case, x, y, own, excluded, used, batches, settling, places, sums, i, chain):
-    """The votes on case i under the draws `used` of one chain, starting from its neighbors after the last call.
+    """The votes on case i for the draws `used` of one chain, starting from its neighbors after the last call.
 
-    `own`: the parent that is the case itself, -1: none; `excluded` (S,): further parents that may not vote, or empty.
-    `batches`: the batch of each draw. `settling`: sweeps before the first that is used, 0 if the case has neighbors
-    from an earlier call.
+    `own`: the parent that is the case itself, -1: none; `excluded` (S,): other parents that may not vote, or empty.
+    `batches`: the batch of each draw. `settling`: the number of sweeps before the first one that counts, 0 if the case
+    has neighbors from an earlier call.
     """
     n_features, n_parents = voters.x.shape
     case.available[:] = 1.0
@@ -509,8 +507,8 @@ def vote_on_cases(voters, draws, x, y, own, excluded, used, batches, settling, p
 
 @compiled
 def open_streams(places, key, numbers):
-    """A stream for each case and chain, which depends on the number of the case but not on the other predicted "
-    "cases.
+    """Open a stream for each case and chain, which depends on the number of the case but not on the other predicted
+    cases.
     """
     for i in range(places.rng.shape[0]):
         for chain in range(places.rng.shape[1]):

@@ -1,7 +1,7 @@
-"""The odds that a parent is a neighbor of a case, w summed out, and the draw of its w.
+"""The odds that a parent is a neighbor of a case, with w summed out, and draws of its w.
 
-With R_j and H of ``votes.py`` and ``f_j = 1 - q~ + q~ R_j``, ``odds(z=1) = alpha/(1-alpha) H prod_j f_j`` (Models I and
-III), and a Poisson-binomial sum over k in Model II.
+With R_j and H of ``votes.py`` and ``f_j = 1 - q~ + q~ R_j``, ``odds(z=1) = alpha/(1-alpha) H prod_j f_j`` in Models I
+and III; in Model II, the odds are a Poisson-binomial sum over k.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def product_of_factors(x, x_parents, feature, importance, votes, i, b, first, la
 
 @vectorised_inline
 def product_given_kappa(x, x_parents, feature, importance, votes, i, b, first, last, kappa):
-    """The same for Model III: R_j(kappa) is written as a ratio, so that only one division is needed."""
+    """The same product for Model III: R_j(kappa) is written as a ratio, so that only one division is needed."""
     product = 1.0
     scale = 1.0
     for j in range(first, last):
@@ -60,7 +60,7 @@ def product_given_kappa(x, x_parents, feature, importance, votes, i, b, first, l
 
 @compiled
 def long_product(c, x, x_parents, feature, importance, votes, i, b, kappa):
-    """Products that could leave the range of a double go through logarithms, a chunk at a time; at most e^600."""
+    """Products that could leave the range of a double, computed with the logarithms of chunks; at most e^600."""
     log = 0.0
     for first in range(0, x.shape[1], c.chunk):
         last = min(x.shape[1], first + c.chunk)
@@ -85,7 +85,7 @@ def ratio(c, x, x_parents, feature, votes, i, b, j, k):
 
 @inlined
 def draw_features(c, x, x_parents, feature, importance, votes, bits, rng, i, b, s, k):
-    """w of entry s, which votes with the given weight k: independent over features (Models I and III)."""
+    """Draw w of entry s, which votes with weight k: independent over features (Models I and III)."""
     for word in range(bits.shape[1]):
         w = np.uint64(0)
         first = word << 6
@@ -106,10 +106,10 @@ def draw_features(c, x, x_parents, feature, importance, votes, bits, rng, i, b, 
 
 @compiled
 def weigh_counts(c, x, x_parents, feature, importance, votes, by_weight, label_factor, poly, weight, i, b, m):
-    """Model II: weight[k] = C_k H(k) / prod_j fmax_j for k = 0..P features on; returns their sum.
+    """Model II: fill weight[k] = C_k H(k) / prod_j fmax_j for k = 0..P features on; returns the sum of the weights.
 
     C_k is the coefficient of t^k in prod_j (1 - q~ + q~ R_j(k) t): one polynomial for every k, all updated together.
-    Each factor is divided by fmax_j, its value at the largest R, so that nothing overflows.
+    Each factor is divided by fmax_j, its value at the largest R, to prevent overflow.
     """
     top = c.n_features
     poly[:] = 0.0
@@ -137,7 +137,7 @@ def weigh_counts(c, x, x_parents, feature, importance, votes, by_weight, label_f
 
 @compiled
 def draw_features_given_count(c, x, x_parents, feature, importance, votes, prefix, bits, rng, i, b, s, k):
-    """Model II: w of entry s given that k features are on, by walking k's polynomial backwards."""
+    """Model II: draw w of entry s given that k features are on, by going backward through the polynomial of k."""
     bits[s] = 0
     prefix[0, : k + 1] = 0.0
     prefix[0, 0] = 1.0
