@@ -1,7 +1,7 @@
-"""What people would use instead of a patchwork, tuned as people would.
+"""Common alternatives to a patchwork, with common tuning.
 
-Every model gets the raw table (numbers with NaN, pandas categories) and one thread. What is tuned is tuned by the log
-loss of a stratified 5-fold cross-validation within the training data.
+Every model gets the raw table (numbers with NaN, pandas categories) and one thread. Models are tuned by the log loss of
+a stratified 5-fold cross-validation within the training data.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
 
 Make = Callable[[pd.DataFrame, int], Any]  # the training table, a seed -> an estimator
 
-MOST_CATEGORIES = 250  # of a column, in histogram gradient boosting; the rarest are taken together
+MOST_CATEGORIES = 250  # limit of histogram gradient boosting per column; the rarest categories are combined
 
 
 def numbers_and_categories(X: pd.DataFrame) -> tuple[list[str], list[str]]:
@@ -30,7 +30,7 @@ def numbers_and_categories(X: pd.DataFrame) -> tuple[list[str], list[str]]:
 
 
 def scaled(X: pd.DataFrame) -> Any:
-    """Numbers scaled, medians for missing ones and a mark for it; categories one-hot, missing is one."""
+    """Scale numbers, with medians and indicators for missing values; one-hot encode categories, including missing."""
     numbers, categories = numbers_and_categories(X)
     filled = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler())
     return make_column_transformer((filled, numbers), (OneHotEncoder(handle_unknown="ignore"), categories))

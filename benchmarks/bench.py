@@ -1,8 +1,8 @@
-"""All benchmarks in one run: what was measured, and figures, into results/, and the page README.md from them.
+"""All benchmarks in one run: writes measurements and figures to results/, and generates the page README.md from them.
 
-``python benchmarks/bench.py`` measures (about 20 minutes, on a machine with nothing else to do); ``--quick`` only shows
-that everything runs, within a minute, and writes to a temporary folder. ``--only speed memory`` measures a part anew
-and keeps what was measured of the others; whatever is compared is compared within one part.
+``python benchmarks/bench.py`` takes about 20 minutes on an otherwise idle machine. ``--quick`` only checks within a
+minute that everything runs, and writes to a temporary folder. ``--only speed memory`` repeats these parts and keeps
+earlier results of the others; quantities are only compared within a part.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def main() -> None:
     if (results / "gpu.json").exists():
         sections.append(gpu_findings.read(results / "gpu.json", scale.seconds_a_sweep(sections)))
     if not sections:
-        raise SystemExit(f"nothing has been measured yet that {results} would tell of; name what to run after --only")
+        raise SystemExit(f"there are no results in {results} yet; name the parts to run after --only")
     minutes = (time.perf_counter() - began) / 60
 
     plots.plot_all(sections, results)
@@ -78,9 +78,9 @@ def main() -> None:
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="small sizes: to see that it runs, not to measure")
+    parser.add_argument("--quick", action="store_true", help="small sizes, for a quick test without meaningful results")
     parser.add_argument("--only", nargs="*", choices=list(BENCHMARKS), default=list(BENCHMARKS), metavar="NAME",
-                        help=f"run only these ({', '.join(BENCHMARKS)}); none: only write the page")  # fmt: skip
+                        help=f"run only these ({', '.join(BENCHMARKS)}); no names: only the page")  # fmt: skip
     parser.add_argument("--out", type=Path, help="folder to write to (default: this one; if quick, a temporary one)")
     return parser.parse_args()
 

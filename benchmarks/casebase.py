@@ -1,7 +1,7 @@
-"""The case base: importing and searching 100,000 cases, and what a consultation costs beside the prediction itself.
+"""The case base: import and search of 100,000 cases, and the cost of a consultation relative to its explanation.
 
-In a SQLite file on disk, synchronous FULL. A consultation is held against the explanation that it stores, made by the
-same model in the same round; the case base is filled with the heart data and the model has its default settings.
+The case base is a SQLite file on disk with synchronous=FULL. A consultation is compared with the explanation that it
+stores, computed by the same model in the same round, with the heart data and the default settings.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SEARCHES: dict[str, dict[str, Any]] = {
 
 
 def cases(n: int) -> Any:
-    """Patients like those of the heart data: each column drawn from its own values."""
+    """Patients like those of the heart data: the values of each column are drawn independently."""
     X, y = datasets.load_heart()
     rng = np.random.default_rng(0)
     table = X.sample(n, replace=True, random_state=0, ignore_index=True)
@@ -75,9 +75,9 @@ def large(section: Section, folder: Path, n: int, tell: Say) -> None:
         )
         section.findings.append(Finding(f"import {n} cases into SQLite", seconds, 60, at_most=True, unit=" s"))
         found = []
-        for name, wishes in SEARCHES.items():
-            pages = [base.search(by=BY, **wishes) for _ in range(3)]
-            task = {"search": lambda w=wishes: base.search(by=BY, **w)}
+        for name, options in SEARCHES.items():
+            pages = [base.search(by=BY, **options) for _ in range(3)]
+            task = {"search": lambda o=options: base.search(by=BY, **o)}
             times = interleaved(task, 15, time.perf_counter)["search"]
             busy = interleaved(task, 15, time.process_time)["search"]
             found.append(
@@ -91,7 +91,7 @@ def large(section: Section, folder: Path, n: int, tell: Say) -> None:
             )
             tell(f"    {name}: {found[-1]['quickest of 15, ms']:.1f} ms")
         section.tables["casebase_search"] = found
-        # The quickest: other programs may be in the way.
+        # Take the fastest run, because other programs may interfere.
         slowest = max(float(row["quickest of 15, ms"]) for row in found)
         what = f"search with a filter among {n} cases, the slowest of {len(found)} kinds (quickest of 15)"
         section.findings.append(Finding(what, slowest, 50, at_most=True, unit=" ms"))
@@ -102,7 +102,7 @@ def large(section: Section, folder: Path, n: int, tell: Say) -> None:
 
 
 def consultations(section: Section, folder: Path, quick: bool, tell: Say) -> None:
-    """What keeping a consultation adds to making its explanation."""
+    """The cost of storing a consultation relative to computing its explanation."""
     X, y = datasets.load_heart()
     table = X.assign(outcome=y.to_numpy())
     table.attrs = {}

@@ -1,9 +1,9 @@
-"""CDS Hooks under load: cards at a steady rate, each for another patient, user and encounter.
+"""CDS Hooks under load: cards at a steady rate, each for a different patient and encounter.
 
 ``python benchmarks/cds_hooks.py`` imports an export of synthetic patients (`tests/fhir/synthetic.py`), fits a model,
-starts ``bayespatch serve --record-systems`` on the loopback address and sends `--rate` hooks a second for `--seconds`,
-each with a signed token and the prefetched resources, whether or not earlier ones were answered. Latency counts from
-the moment at which a hook was to be sent. 95 of 100 cards within half a second are wanted.
+starts ``bayespatch serve --record-systems`` on the loopback address and sends `--rate` hooks per second for
+`--seconds`, each with a signed token and the prefetched resources, whether or not earlier ones were answered. Latency
+is measured from the scheduled time of a hook. The target is 95% of the cards within half a second.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from serve import Server
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-WANTED = 0.5  # seconds, for 95 of 100
+WANTED = 0.5  # target for the 95th percentile of latency, in seconds
 PATH = "/cds-services/patient-view"
 
 
 class HookServer(Server):
-    """A server that record systems ask."""
+    """A server that receives requests from record systems."""
 
     def _ask(self, number: int) -> None:
         content, headers = request(self.address, 10**6 + number)
@@ -40,7 +40,7 @@ class HookServer(Server):
 
 
 def request(address: str, number: int) -> tuple[str, dict[str, str]]:
-    """A hook about a patient, and its headers."""
+    """The body and headers of a hook for a patient."""
     from tests.fhir.synthetic import record, search
     from tests.web.record_system import hook, token
 
@@ -54,7 +54,7 @@ def request(address: str, number: int) -> tuple[str, dict[str, str]]:
 
 @cache
 def templates() -> dict[str, str]:
-    """The searches of the mapping."""
+    """The prefetch templates of the mapping."""
     from bayespatch.fhir import Mapping
     from tests.fhir.synthetic import MAPPING
 
@@ -62,7 +62,7 @@ def templates() -> dict[str, str]:
 
 
 async def load(address: str, rate: float, seconds: float, first: int) -> dict[str, Any]:
-    """Hooks at a steady rate; how they were answered."""
+    """Send hooks at a steady rate, and count the responses."""
     requests = [request(address, first + i) for i in range(int(rate * seconds))]
     statuses: Counter[int] = Counter()
     times: list[float] = []
@@ -84,7 +84,7 @@ async def load(address: str, rate: float, seconds: float, first: int) -> dict[st
 
 
 def fill(folder: Path, n: int) -> None:
-    """A case base with the records of past patients, and a model of them."""
+    """Create a case base with the records of past patients, and a model learned from them."""
     from bayespatch.casebase import CaseBase
     from bayespatch.casebase.refit import learn
     from bayespatch.fhir import Mapping, read_bulk, to_frame

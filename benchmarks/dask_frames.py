@@ -1,10 +1,10 @@
-"""What reading a table in many Parquet files costs before a fit: seconds, bytes, memory of the calling process.
+"""Cost of reading a table of many Parquet files before a fit: seconds, bytes, memory of the calling process.
 
     python benchmarks/dask_frames.py --rows 200000 1000000 4000000
 
-Files of 100,000 rows with 19 columns (10 of numbers, 6 of texts, 3 of small whole numbers) are read by one Dask worker
-of one thread: once for all rows, once for a sample of 100,000. Each size has a calling process of its own, whose memory
-is compared after the first file and after all. Writes results/dask_frames.csv.
+Files of 100,000 rows with 19 columns (10 of numbers, 6 of text, 3 of small integers) are read by a Dask worker with one
+thread: once for all rows, and once for a sample of 100,000. Each size runs in a separate calling process, whose memory
+is compared after the first file and after all files. Writes results/dask_frames.csv.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def table(n: int, seed: int) -> pd.DataFrame:
 
 
 def peak() -> float:
-    """The most memory that this process has had, in MB."""
+    """Peak memory of this process, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 
@@ -55,7 +55,7 @@ def measured(folder: str, scheduler: str) -> dict[str, float]:
         return found
 
     files = parquet_files(folder) or []
-    training_parts(files[:1], "outcome", each).sample(0, classes=True)  # what is imported on the way is no part of it
+    training_parts(files[:1], "outcome", each).sample(0, classes=True)  # so that imports do not count
     passes.clear()
     before = peak()
     sample = training_parts(files, "outcome", each).sample(0, classes=True)

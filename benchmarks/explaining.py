@@ -1,4 +1,4 @@
-"""What an explanation costs: by the clock, and beside a prediction of the same cases."""
+"""Cost of an explanation: elapsed time, and relative to a prediction for the same cases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bayespatch import datasets
 
 
 def main(quick: bool, tell: Say) -> Section:
-    """One heart case and 300 of them, with the default settings, on two threads."""
+    """One case and 300 cases of the heart data, with the default settings, on two threads."""
     section = Section("explaining")
     X, _ = datasets.load_heart()
     clf = fitted("I", len(X), 10 if quick else 250).set_params(n_jobs=2)

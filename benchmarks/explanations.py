@@ -1,13 +1,13 @@
-"""How concentrated, complete, stable and cheap explanations are.
+"""Concentration, completeness, stability and cost of explanations.
 
-``python benchmarks/explanations.py --suite FOLDER`` needs about a minute per table and core; FOLDER has hepatitis.csv
-and other tables. ``--parts`` and ``--tables`` run some of it.
+``python benchmarks/explanations.py --suite FOLDER`` takes about a minute per table and core; FOLDER contains
+hepatitis.csv and other tables. ``--parts`` and ``--tables`` select a subset.
 
-- concentration: how many past cases carry an answer, and the slope that turns their votes into probabilities
-- scaling: what fewer or more voters would cost, with all log weights scaled, and slope and pool learned anew
-- groups: how many votes the groups account for, whether they can be named, whether two seeds agree
-- attribution: points against "set each value to missing", sums, errors and cost
-- guards: how often each warning is given on held-out rows, and how often a check of the answer fails
+- concentration: how many past cases determine an answer, and the slope that converts their votes to probabilities
+- scaling: the cost of fewer or more voters, with all log weights scaled, and slope and pool refitted
+- groups: the share of the votes in groups, whether the groups can be described, and whether two seeds agree
+- attribution: points compared with "set each value to missing", sums, errors and cost
+- guards: how often each warning occurs on held-out rows, and how often a check of the answer fails
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from bayespatch.predict import blank_votes, predict_batches, predict_cases
 KINDS = ("range", "unseen", "itself", "combination", "subgroup", "rare")
 SHOWN = ("heart", "breast", "hepatitis")
 N_FOLDS = 10
-N_SPLITS = 5  # of a table, for the guards
+N_SPLITS = 5  # splits of a table, for the guards
 SCALES, N_SCALING_FOLDS = (0.5, 1.0, 1.5, 2.0), 3
-N_TIMED = 5  # cases
+N_TIMED = 5  # cases to time
 
 
 def fitted(some: Table, rows: NDArray[np.int64], seed: int, options: argparse.Namespace) -> PatchworkClassifier:
@@ -50,14 +50,14 @@ def fitted(some: Table, rows: NDArray[np.int64], seed: int, options: argparse.Na
 
 
 def folds(some: Table, n: int, options: argparse.Namespace) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Rows to learn from, and held-out rows."""
+    """Training rows and held-out rows."""
     order = np.random.default_rng(0).permutation(len(some.y))
     for fold in np.array_split(order, n)[: 1 if options.quick else None]:
         yield np.setdiff1d(order, fold), fold
 
 
 def concentration_part(section: Section, some: Table, options: argparse.Namespace) -> None:
-    """How many past cases carry the answer on held-out rows."""
+    """How many past cases determine the answers for held-out rows."""
     effective, half, five, slopes, losses = [], [], [], [], []
     for rest, fold in folds(some, N_FOLDS, options):
         clf = fitted(some, rest, 0, options)
@@ -122,7 +122,7 @@ def scaling_part(section: Section, some: Table, options: argparse.Namespace) -> 
 
 
 def groups_part(section: Section, some: Table, options: argparse.Namespace) -> None:
-    """What groups account for, and whether two seeds find the same ones."""
+    """The share of the votes in groups, and whether two seeds find the same groups."""
     rest, fold = next(folds(some, 4, options))
     both = [fitted(some, rest, seed, options).explain_all(some.X.iloc[fold], exclude_self=False) for seed in (0, 1)]
     counts = [len(why.groups) for why in both[0]]
@@ -153,13 +153,13 @@ def groups_part(section: Section, some: Table, options: argparse.Namespace) -> N
 
 
 def matching(first: Explanation, second: Explanation) -> float:
-    """Share of the grouped voters whose group overlaps with one of the other explanation."""
+    """Largest overlap of each group with a group of the other explanation, as a share of the grouped voters."""
     one, two = ([set(group.rows) for group in why.groups] for why in (first, second))
     return sum(max((len(a & b) for b in two), default=0) for a in one) / max(1, sum(map(len, one)))
 
 
 def attribution_part(section: Section, some: Table, options: argparse.Namespace) -> None:
-    """Points beside the changes when each value is set to missing, one at a time."""
+    """Points compared with the changes if each value is set to missing, one at a time."""
     rest, fold = next(folds(some, 4, options))
     clf = fitted(some, rest, 0, options)
     X = some.X.iloc[fold]
@@ -196,12 +196,12 @@ def attribution_part(section: Section, some: Table, options: argparse.Namespace)
 
 
 def without(column: Any) -> Any:
-    """The column with all values missing."""
+    """The column with all its values missing."""
     return column.where(column.isna() & ~column.isna())
 
 
 def attribution_cost(clf: PatchworkClassifier, X: Any) -> float:
-    """Seconds that explanations spend on the points over the seconds of everything else."""
+    """Time that explanations spend on the points, divided by the time for everything else."""
     seconds = [0.0]
     original = attribution.attribute
 
@@ -229,7 +229,7 @@ def attribution_cost(clf: PatchworkClassifier, X: Any) -> float:
 
 
 def guards_part(section: Section, some: Table, options: argparse.Namespace) -> None:
-    """How often each guard warns on held-out rows, and how often a check fails."""
+    """How often each guard warns about held-out rows, and how often a check fails."""
     counts, failed = dict.fromkeys(KINDS, 0), {"wide interval": 0, "opinions differ": 0, "any check": 0}
     n = 0
     for rest, fold in folds(some, N_SPLITS, options):
@@ -245,7 +245,7 @@ def guards_part(section: Section, some: Table, options: argparse.Namespace) -> N
     section.tables.setdefault("guards", []).append(
         {"table": some.name, "held-out rows": n, **{kind: count / n for kind, count in (counts | failed).items()}}
     )
-    # Two standard errors of a rate of 5 %: the limit of the unusual combination is such a rate by its definition.
+    # 5% plus two standard errors: by definition, the warning about unusual combinations affects 5% of cases.
     limit = 0.05 + 2.0 * float(np.sqrt(0.05 * 0.95 / n))
     section.findings += [
         Finding(f"{some.name}: held-out rows with the warning {kind!r}", count / n, limit, at_most=True)
@@ -287,10 +287,10 @@ PARTS: dict[str, Callable[[Section, Table, argparse.Namespace], None]] = {
 def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--suite", type=Path, metavar="FOLDER", help="folder with hepatitis.csv")
-    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS), help="run these parts only")
-    parser.add_argument("--tables", nargs="+", default=list(SHOWN), help="on these tables only")
+    parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS), help="run only these parts")
+    parser.add_argument("--tables", nargs="+", default=list(SHOWN), help="use only these tables")
     parser.add_argument("--jobs", type=int, default=1, help="threads")
-    parser.add_argument("--quick", action="store_true", help="short chains, one fold: to see that it runs")
+    parser.add_argument("--quick", action="store_true", help="short chains and one fold, for a quick test")
     parser.add_argument("--out", type=Path, help="JSON file")
     return parser.parse_args(arguments)
 

@@ -1,4 +1,4 @@
-"""What a fit with the default settings costs, tuning included: by the clock, and as the table grows."""
+"""Cost of a fit with the default settings, including tuning: elapsed time, and growth with the size of the table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIZES = ((250, 10), (500, 10), (1000, 10), (500, 20))  # cases, which are all pa
 
 
 def simulated(n_cases: int, n_features: int) -> tuple[pd.DataFrame, np.ndarray]:
-    """Columns of numbers, of which the first three tell something about the outcome."""
+    """Columns of numbers, of which the first three are informative about the outcome."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n_cases, n_features))
     y = x[:, :3].sum(axis=1) + rng.normal(size=n_cases) > 0
@@ -24,7 +24,7 @@ def simulated(n_cases: int, n_features: int) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def seconds_of(X: pd.DataFrame, y: np.ndarray, draws: int) -> tuple[float, float]:
-    """By the clock and of the processor."""
+    """Wall-clock and processor seconds of a fit."""
     clf = PatchworkClassifier(draws=draws, warmup=draws, random_state=0, n_jobs=2)
     wall, processor = time.perf_counter(), time.process_time()
     with warnings.catch_warnings():
@@ -38,7 +38,7 @@ def main(quick: bool, tell: Say) -> Section:
     section = Section("fitting")
     draws = 10 if quick else 250
     X, y = datasets.load_heart()
-    seconds_of(X[:60], y[:60].to_numpy(), 5)  # kernels are loaded
+    seconds_of(X[:60], y[:60].to_numpy(), 5)  # load the kernels
     wall, _ = seconds_of(X[:N_HEART], y[:N_HEART].to_numpy(), draws)
     section.findings.append(Finding(f"Default fit on {N_HEART} heart cases, two cores", wall, 20.0, True, " s"))
     tell(f"    heart: {wall:.1f} s")

@@ -1,8 +1,9 @@
-"""Honest requests to ``bayespatch serve`` while somebody floods it: slow heads, idle connections, other charsets.
+"""Legitimate requests to ``bayespatch serve`` during floods of slow headers, idle connections or unusual charsets.
 
-``python benchmarks/floods.py`` starts a server on the heart data on the loopback address and sends consultations, past
-cases and health checks at a steady rate, first alone and then beside each flood. `--connections` are held at once (the
-server keeps 800), every flood lasts `--seconds`. 99 of 100 honest requests are to be answered within a second.
+``python benchmarks/floods.py`` starts a server with the heart data on the loopback address and sends consultations,
+requests for past cases and health checks at a steady rate, first alone and then during each flood. A flood holds
+`--connections` open at a time (the server keeps 800) and lasts `--seconds`. The target is that 99% of the legitimate
+requests are answered within a second.
 """
 
 from __future__ import annotations
@@ -24,12 +25,12 @@ from serve import Server, patient
 from bayespatch.casebase import CaseBase
 from bayespatch.web import demo
 
-WANTED = 1.0  # seconds, for 99 of 100
+WANTED = 1.0  # target for the 99th percentile of latency, in seconds
 Flood = Callable[[int, asyncio.Event], Awaitable[None]]
 
 
 async def slow_heads(port: int, end: asyncio.Event) -> None:
-    """A request whose head never ends, a byte now and then; again when it is closed."""
+    """Send a request header that never ends, a byte at a time; reconnect when the connection is closed."""
     while not end.is_set():
         with suppress(OSError):
             _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -45,7 +46,7 @@ async def slow_heads(port: int, end: asyncio.Event) -> None:
 
 
 async def idle(port: int, end: asyncio.Event) -> None:
-    """A connection that sends nothing; again when it is closed."""
+    """Hold a connection that sends nothing; reconnect when it is closed."""
     while not end.is_set():
         with suppress(OSError):
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -57,7 +58,7 @@ async def idle(port: int, end: asyncio.Event) -> None:
 
 
 async def charsets(port: int, end: asyncio.Event) -> None:
-    """Forms in a charset whose decoder takes time quadratic in the body; 20 of the connections at once send them."""
+    """Send forms in a charset that takes quadratic time to decode, from up to 20 connections at a time."""
     body = b"--xyz" + b"-a" * 200_000
     head = b"POST /sign-in HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: multipart/form-data; charset=punycode; "
     head += b"boundary=xyz\r\nContent-Length: %d\r\n\r\n" % len(body)
@@ -71,7 +72,7 @@ async def charsets(port: int, end: asyncio.Event) -> None:
         await asyncio.sleep(0.2)
 
 
-FLOODS: dict[str, tuple[Flood | None, int]] = {  # and how many connections at most
+FLOODS: dict[str, tuple[Flood | None, int]] = {  # the flood, and its largest number of connections
     "none": (None, 0),
     "slow heads": (slow_heads, 10_000),
     "idle connections": (idle, 10_000),
@@ -80,7 +81,7 @@ FLOODS: dict[str, tuple[Flood | None, int]] = {  # and how many connections at m
 
 
 async def honest(server: Server, rate: float, seconds: float) -> dict[str, Any]:
-    """Requests at a steady rate, each on a connection of its own; seconds count from when each was due."""
+    """Send requests at a steady rate, each on a new connection; latency counts from the time each was due."""
     kinds: list[dict[str, Any]] = [
         {"method": "POST", "url": "/api/v1/consultations"},
         {"method": "GET", "url": "/api/v1/cases?limit=20"},
@@ -109,7 +110,7 @@ async def honest(server: Server, rate: float, seconds: float) -> dict[str, Any]:
 
 
 async def beside(server: Server, flood: Flood | None, n: int, rate: float, seconds: float) -> dict[str, Any]:
-    """Honest requests beside a flood of n connections."""
+    """Legitimate requests during a flood of n connections."""
     end = asyncio.Event()
     tasks = [asyncio.create_task(flood(server.port, end)) for _ in range(n)] if flood is not None else []
     await asyncio.sleep(2.0 if tasks else 0.0)
@@ -122,7 +123,7 @@ async def beside(server: Server, flood: Flood | None, n: int, rate: float, secon
 
 
 def main() -> None:
-    """Print what was found as JSON."""
+    """Print the results as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--connections", type=int, default=400)
     parser.add_argument("--rate", type=float, default=10.0)

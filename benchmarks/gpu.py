@@ -1,9 +1,10 @@
-"""The CUDA engine on a real GPU: is it right, how fast is it, and how long does a whole study take?
+"""The CUDA engine on a real GPU: correctness, speed, and the duration of a complete study.
 
     python benchmarks/gpu.py --parts updates exact speed models end --data FOLDER --out FOLDER
 
-Every speed is a ratio of two things measured in this run, on this machine. Results go to ``gpu.json`` in --out (the
-variable OUT, or benchmarks/results), where other parts that ran on this GPU stay. Install the engine first:
+Every speed is a ratio of two quantities measured in the same run on the same machine. Results are written to
+``gpu.json`` in --out (default: the environment variable OUT, or benchmarks/results), which keeps the results of other
+parts that ran on the same GPU. Install the engine first:
 ``pip install ./cuda``.
 """
 
@@ -26,12 +27,14 @@ import numpy as np
 ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
-vars(np)["row_stack"] = np.vstack  # numba-cuda 0.30 asks for it when it first compiles; NumPy 2.5 has dropped it
+vars(np)["row_stack"] = np.vstack  # numba-cuda 0.30 needs it to compile; NumPy 2.5 has removed it
 
 from numba import cuda  # noqa: E402
 from numba.core.errors import NumbaPerformanceWarning  # noqa: E402
 
-warnings.simplefilter("ignore", NumbaPerformanceWarning)  # small grids: the problems that can be enumerated are tiny
+warnings.simplefilter(
+    "ignore", NumbaPerformanceWarning
+)  # grids are small, because problems that can be enumerated are tiny
 
 from bayespatch_cuda.engine import CudaEngine  # noqa: E402
 
@@ -45,13 +48,13 @@ SIZES = [FULL, (10_000, 1_000, 19), (101_766, 200, 19), (101_766, 1_000, 40), (1
 N_NEIGHBORS = 5.0  # expected
 EXACT = ["crowd", "exclude_self", "missing", "windows", "many_values", "hidden_label", "small_shapes", "rare_influence"]
 UPDATED = (6, 70, 34)  # N, S, P: several batches of parents, the last not full, and two words of features
-WARM_SECONDS = 1.0  # a GPU that has been idle runs at a fraction of its clock
-IN_DETAIL = 600  # held-out cases whose neighbors are asked for
-CPU_CASES = 2_000  # on which one core is timed; its time is proportional to the number of cases
+WARM_SECONDS = 1.0  # an idle GPU runs at a reduced clock rate
+IN_DETAIL = 600  # held-out cases whose neighbors are computed
+CPU_CASES = 2_000  # cases for timing one core, whose time is proportional to the number of cases
 
 
 def seconds_a_sweep(engine: Any, at_least: float, n_settling: int = 15) -> float:
-    """Of a chain in its stationary phase; the median of five runs on a warm GPU."""
+    """Seconds of a chain in its stationary phase; the median of five runs on a warm GPU."""
     state = engine.start(0, 0)
     for _ in range(n_settling):
         engine.sweep(state, adapt=True)
@@ -73,7 +76,7 @@ def seconds_a_sweep(engine: Any, at_least: float, n_settling: int = 15) -> float
 
 
 def arithmetic_limit(n_cases: int, n_parents: int, n_features: int) -> float:
-    """Seconds for two operations (a fused multiply-add and a product) per case, parent and feature, nothing else."""
+    """Seconds for only two operations (a fused multiply-add and a product) per case, parent and feature."""
     device = cuda.get_current_device()
     lanes = device.MULTIPROCESSOR_COUNT * 128
     return 2.0 * n_cases * n_parents * n_features / (lanes * device.CLOCK_RATE * 1e3)
@@ -88,7 +91,7 @@ def model(kind: Any, n_parents: int) -> Model:
 
 
 def speed(kinds: tuple[str, ...] = ("I",), sizes: Any = SIZES) -> list[dict[str, Any]]:
-    """Milliseconds a sweep on the GPU and on one core of this machine."""
+    """Milliseconds per sweep on the GPU and on one core of this machine."""
     rows = []
     for kind in kinds:
         for size in sizes:
@@ -109,7 +112,7 @@ def speed(kinds: tuple[str, ...] = ("I",), sizes: Any = SIZES) -> list[dict[str,
 
 
 def models() -> list[dict[str, Any]]:
-    """Models II and III beside Model I, at full size."""
+    """Models II and III compared with Model I, at full size."""
     rows = []
     data = problem(*FULL)
     for kind in KINDS:
@@ -121,7 +124,7 @@ def models() -> list[dict[str, Any]]:
 
 
 def updates(n_updates: int = 3) -> list[dict[str, Any]]:
-    """Neighbors found on the GPU against those that the definitions give with the same random numbers."""
+    """Neighbors drawn on the GPU, compared with the neighbors from the definitions with the same random numbers."""
     from tests.cuda.update_at_hand import update
     from tests.problems import random_data
 
@@ -143,7 +146,7 @@ def updates(n_updates: int = 3) -> list[dict[str, Any]]:
 
 
 def exact(n_draws: int) -> list[dict[str, Any]]:
-    """Means of z, z*w, q and kappa against the enumerated posterior: the test of the other engines, on the GPU."""
+    """Means of z, z*w, q and kappa, compared with the enumerated posterior, as in the tests of the other engines."""
     from tests.montecarlo import check_against_exact
     from tests.problems import PROBLEMS
 
@@ -162,7 +165,7 @@ def exact(n_draws: int) -> list[dict[str, Any]]:
 
 
 def given(n_draws: int) -> list[dict[str, Any]]:
-    """Means of z and z*w given q against sums over all settings, in four chains; the largest number of errors off."""
+    """Largest deviation, in standard errors, of means of z and z*w given q from exact sums, over four chains."""
     from tests.enumeration import enumerate_posterior
     from tests.montecarlo import batch_means
     from tests.problems import PROBLEMS
@@ -197,9 +200,9 @@ def given(n_draws: int) -> list[dict[str, Any]]:
 
 
 def end_to_end(folder: Path) -> dict[str, Any]:
-    """Load, encode, 4 chains x 500 sweeps, 20,000 held-out cases predicted; and who the neighbors of some of them are.
+    """Load, encode, run 4 chains x 500 sweeps, predict 20,000 held-out cases, and list the neighbors of some of them.
 
-    The latter beside all cores of the machine, which ask each neighbor in turn who should be in its place.
+    The neighbors are also computed on all cores of the machine, which update one neighbor at a time.
     """
     from sklearn.metrics import log_loss, roc_auc_score
 
@@ -207,7 +210,7 @@ def end_to_end(folder: Path) -> dict[str, Any]:
     from bayespatch.estimator import PatchworkClassifier
     from bayespatch.sampling.posterior import Posterior
 
-    if importlib.util.find_spec("arviz_stats") is None:  # then the run goes without its diagnostics
+    if importlib.util.find_spec("arviz_stats") is None:  # run without diagnostics
         Posterior.diagnostics = lambda self: SimpleNamespace(warning=lambda: None)
     marks = [("begin", time.perf_counter())]
     table, outcome = load_readmission(folder / "diabetic_data.csv.gz", discretize="paper")
@@ -215,7 +218,7 @@ def end_to_end(folder: Path) -> dict[str, Any]:
     _, patients = np.unique(table.index.get_level_values("patient_nbr").to_numpy(), return_inverse=True)
     order = np.argsort(np.random.default_rng(0).permutation(patients.max() + 1)[patients], kind="stable")
     test, train = order[:20_000], order[20_000:]
-    train = train[patients[train] != patients[test[-1]]]  # nobody is in both parts
+    train = train[patients[train] != patients[test[-1]]]  # no patient is in both parts
     classifier = PatchworkClassifier(
         model="I", parents="balanced", n_parents=FULL[1], hyper=model("I", FULL[1]).hyper, engine="cuda", chains=4,
         draws=250, warmup=250, random_state=0,
@@ -234,7 +237,7 @@ def end_to_end(folder: Path) -> dict[str, Any]:
     some = table.iloc[test[:IN_DETAIL]]
     for engine in ("cuda", "cpu"):
         classifier.engine = engine
-        classifier.neighbors(some.iloc[:8])  # compiled
+        classifier.neighbors(some.iloc[:8])  # compile
         began = time.perf_counter()
         classifier.neighbors(some)
         found[f"seconds for the neighbors of {IN_DETAIL}, {engine}"] = time.perf_counter() - began
@@ -256,7 +259,9 @@ def main() -> None:
         default=["updates", "exact", "speed", "models"],
         choices=["updates", "exact", "given", "speed", "models", "end"],
     )
-    parser.add_argument("--draws", type=int, default=2000, help="of each of four chains, for the exact posteriors")
+    parser.add_argument(
+        "--draws", type=int, default=2000, help="sweeps of each of four chains, for the exact posteriors"
+    )
     parser.add_argument("--data", type=Path, default=ROOT / "shared" / "data" / "readmission")
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ROOT / "benchmarks" / "results")))
     options = parser.parse_args()
@@ -266,7 +271,7 @@ def main() -> None:
     results["clock_kHz"] = device.CLOCK_RATE
     before = options.out / "gpu.json"
     if before.exists() and (kept := json.loads(before.read_text()))["device"] == name:
-        results = kept | results  # other parts stay
+        results = kept | results  # keep the results of other parts
     todo = {
         "updates": updates,
         "exact": lambda: exact(options.draws),

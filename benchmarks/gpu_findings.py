@@ -1,4 +1,4 @@
-"""What ``gpu.py`` found on a GPU, for the page: no part of `make bench`, which runs where there is none."""
+"""The results of ``gpu.py`` for the page; `make bench` does not include it, because it runs without a GPU."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from measure import Finding, Row, Section
 
 
 def read(path: Path, on_two_cores: dict[tuple[int, int], float]) -> Section:
-    """The tables of a ``gpu.json``; seconds a sweep on two cores, by cases and parents, beside them where known."""
+    """The tables of a ``gpu.json``, with seconds per sweep on two cores, by cases and parents, if known."""
     found = json.loads(path.read_text())
     full = found["speed"][0]
     models = {row["model"]: row for row in found["models"]}
@@ -35,7 +35,7 @@ def read(path: Path, on_two_cores: dict[tuple[int, int], float]) -> Section:
 
 
 def size_row(row: dict[str, Any], on_two_cores: dict[tuple[int, int], float]) -> Row:
-    """Of one size."""
+    """The results for one size."""
     two = on_two_cores.get((row["N"], row["S"])) if row["P"] == 19 else None
     return {
         "cases": row["N"],

@@ -1,16 +1,16 @@
-"""Closed-form votes on a real GPU: equal to the CPU's, and how fast.
+"""Closed-form votes on a real GPU: agreement with the CPU, and speed.
 
     python benchmarks/gpu_votes.py --prepare diabetic_data.csv.gz --coded coded.npz    # anywhere, with all packages
     python benchmarks/gpu_votes.py --coded coded.npz --out FOLDER                      # on the GPU machine
 
-The first command codes the readmission file: first stay of each patient, the paper's 19 features, a fifth of the
-patients held out. The second needs NumPy, SciPy, Numba and numba-cuda only. It
+The first command codes the readmission file: the first stay of each patient, the paper's 19 features, a fifth of the
+patients held out. The second command only needs NumPy, SciPy, Numba and numba-cuda. It
 
 1. compares votes, shares of the votes and leave-one-out gradients of random tables on GPU and CPU;
 2. learns the importances of readmission and predicts the held-out patients, on the GPU and on the CPU;
 3. times one case and 1,000 cases against 1,000,000 past cases x 20.
 
-Results go to ``gpu_votes.json`` in --out (the variable OUT, or benchmarks/results).
+Results are written to ``gpu_votes.json`` in --out (default: the environment variable OUT, or benchmarks/results).
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ ROOT = Path(__file__).parents[1]
 N_SHOWN = 100  # held-out patients whose precedents are listed
 N_COMPARED = 300  # held-out patients whose votes are compared with the CPU's
 CHAINS, DRAWS = 4, 250
-N_VOTING = 100  # draws that vote
+N_VOTING = 100  # number of draws that vote
 
 
 def import_parts() -> Any:
-    """The modules that are timed, also where the package's other dependencies or bayespatch-cuda are not installed."""
+    """Import the timed modules, even if bayespatch-cuda or other dependencies of the package are not installed."""
     sys.path[:0] = [str(ROOT / "src"), str(ROOT / "cuda" / "src"), str(ROOT / "benchmarks")]
-    vars(np)["row_stack"] = np.vstack  # numba-cuda 0.30 asks for it when it first compiles; NumPy 2.5 has dropped it
+    vars(np)["row_stack"] = np.vstack  # numba-cuda 0.30 needs it to compile; NumPy 2.5 has removed it
     if "cuda" not in metadata.entry_points(group="bayespatch.votes").names:
         offer_entry_points()
     try:
@@ -55,7 +55,7 @@ def import_parts() -> Any:
 
 
 def offer_entry_points() -> None:
-    """Announce bayespatch-cuda as its installation would."""
+    """Register bayespatch-cuda as its installation would."""
     project = tomllib.loads((ROOT / "cuda" / "pyproject.toml").read_text())["project"]
     folder = Path(tempfile.mkdtemp()) / "bayespatch_cuda-0.dist-info"
     folder.mkdir()
@@ -67,7 +67,7 @@ def offer_entry_points() -> None:
 
 
 def prepare(file: Path, coded: Path) -> None:
-    """Code the readmission file as `PatchworkClassifier` would."""
+    """Code the readmission file as `PatchworkClassifier` does."""
     import_parts()
     from readmission import cohorts, split
 
@@ -138,7 +138,7 @@ def agreement(parts: Any, n_tables: int) -> dict[str, float]:
 
 
 def readmission(parts: Any, coded: Path, engine: str, n_threads: int) -> dict[str, Any]:
-    """Learn, and predict the held-out patients; the first of two runs compiles."""
+    """Learn the importances and predict the held-out patients; the first of two runs compiles."""
     table = np.load(coded)
     x, y, held_out = table["x"], table["y"], table["held_out"]
     model = parts.model.Model(hyper=parts.model.Hyperparameters(**json.loads(str(table["hyper"]))))
@@ -184,7 +184,7 @@ def scores(y: np.ndarray, p: np.ndarray) -> dict[str, float]:
 
 
 def million(parts: Any, engine: str) -> dict[str, float]:
-    """One case, and 1,000, against 1,000,000 past cases x 20."""
+    """Time one case and 1,000 cases against 1,000,000 past cases x 20."""
     rng = np.random.default_rng(0)
     x = rng.integers(0, 4, (1_000_000, 20)).astype(float)
     index = parts.retrieval.CaseIndex.build(x, rng.integers(0, 2, len(x)), 2, [(0.0,)] * 20)
@@ -200,7 +200,7 @@ def million(parts: Any, engine: str) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure and write."""
+    """Run the measurements and write the results."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--prepare", type=Path, help="UCI's diabetic_data.csv.gz")
     parser.add_argument("--coded", type=Path, required=True)

@@ -1,8 +1,8 @@
-"""Health records: how long the import of a bulk export takes.
+"""Health records: duration of the import of a bulk export.
 
-``python benchmarks/health_records.py`` writes an export of synthetic patients (`tests/fhir/synthetic.py`), and reads it
-as ``bayespatch casebase import --mapping`` does: every resource checked, mapped and converted, and the cases added to
-a new case base. 10,000 patients within a minute are wanted.
+``python benchmarks/health_records.py`` writes an export of synthetic patients (`tests/fhir/synthetic.py`), and imports
+it like ``bayespatch casebase import --mapping``: every resource is checked, mapped and converted, and the cases are
+added to a new case base. The target is 10,000 patients within a minute.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-WANTED = 60.0  # seconds for 10,000 patients
+WANTED = 60.0  # target in seconds for 10,000 patients
 
 
 def main() -> None:
@@ -41,7 +41,7 @@ def main() -> None:
         end, cpu = time.perf_counter(), time.process_time() - worked
     parts = f"{read - begin:.1f} s to read and map, {cpu:.1f} s of processor time"
     print(f"{n} patients, {size:.0f} MB of NDJSON: {end - begin:.1f} s ({parts})")
-    print(f"load of the machine at the start: {load:.1f} on {os.cpu_count()} cores")
+    print(f"machine load at the start: {load:.1f} on {os.cpu_count()} cores")
     limit = WANTED * n / 10_000
     print(f"within {limit:.0f} s: {'yes' if end - begin <= limit else 'no'}")
 

@@ -1,9 +1,9 @@
-"""Coverage of 90 % intervals on simulated tables whose true probabilities are known.
+"""Coverage of 90% intervals on simulated tables with known true probabilities.
 
     python benchmarks/intervals.py --jobs 16
 
 Three kinds of truth (a sum over features, an interaction, groups of cases), two and four classes. Counted are the
-true risk of patients with predictions like this one, which is what the interval is for (`among_similar`), and the
+true risk of patients with similar predictions, which is what the interval is for (`among_similar`), and the
 true risk of the one patient. A bootstrap of the whole fit is measured beside it.
 """
 
@@ -25,8 +25,8 @@ from bayespatch import PatchworkClassifier
 
 ROOT = Path(__file__).parents[1]
 KINDS = ("sum", "interaction", "groups")
-N_NEW = 1000  # cases on which coverage is counted
-N_SIMILAR = 51  # new cases that share a prediction, about
+N_NEW = 1000  # cases on which coverage is measured
+N_SIMILAR = 51  # number of new cases that count as having a similar prediction
 LEVEL, TARGET = 0.9, 0.85
 
 
@@ -41,10 +41,11 @@ class Task(NamedTuple):
 
 
 def truth(kind: str, n_classes: int, x: np.ndarray) -> np.ndarray:
-    """The probabilities of the classes, (n, M), of rows of six numbers.
+    """The class probabilities, (n, M), of rows of six numbers.
 
-    "sum": each class has a sum over the features, one of them curved. "interaction": the sign of a product decides
-    between two halves of the classes, beside a straight line. "groups": six groups, each with probabilities of its own.
+    "sum": each class has a sum over the features, with one nonlinear term. "interaction": the sign of a product selects
+    one of two halves of the classes, in addition to a linear term. "groups": six groups, each with its own
+    probabilities.
     """
     rng = np.random.default_rng(n_classes)
     if kind == "sum":
@@ -72,7 +73,7 @@ def fitted(x: np.ndarray, y: np.ndarray, seed: int) -> PatchworkClassifier:
 
 
 def among_similar(stated: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """The mean true probability of the cases whose stated probability is nearest, (n, M), class by class."""
+    """The mean true probability of the cases with the nearest predicted probability, (n, M), for each class."""
     found = np.empty_like(p)
     for m in range(p.shape[1]):
         order = np.argsort(stated[:, m], kind="stable")
@@ -82,7 +83,7 @@ def among_similar(stated: np.ndarray, p: np.ndarray) -> np.ndarray:
 
 
 def counted(ends: np.ndarray, p: np.ndarray) -> float:
-    """The share of probabilities that intervals hold."""
+    """The share of probabilities that the intervals contain."""
     return float(np.mean((ends[..., 0] <= p) & (p <= ends[..., 1])))
 
 
@@ -140,9 +141,9 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", type=int, default=[200, 500, 2000], metavar="N", help="training rows")
     parser.add_argument("--classes", nargs="+", type=int, default=[2, 4], metavar="M")
     parser.add_argument("--tables", type=int, default=8, metavar="N", help="simulated tables of each kind")
-    parser.add_argument("--bootstraps", type=int, default=20, metavar="N", help="refits of a table; 0: no bootstrap")
+    parser.add_argument("--bootstraps", type=int, default=20, metavar="N", help="refits of a table (0: no bootstrap)")
     parser.add_argument("--bootstrapped", type=int, default=2, metavar="N", help="tables of each kind with a bootstrap")
-    parser.add_argument("--jobs", type=int, default=1, help="tables at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="number of tables in parallel")
     parser.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results", metavar="FOLDER")
     options = parser.parse_args()
     section = Section("intervals")

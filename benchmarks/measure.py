@@ -1,4 +1,4 @@
-"""How the benchmarks measure, and what they hand on: rows of tables, and findings that are held against a target."""
+"""How the benchmarks measure, and their results: rows of tables, and findings that are compared with a target."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Say = Callable[[str], None]
 
 
 class Finding(NamedTuple):
-    """One number, and the limit it has to keep."""
+    """A measured number and its target."""
 
     what: str
     value: float
@@ -30,7 +30,7 @@ class Finding(NamedTuple):
 
     @property
     def met(self) -> bool:
-        """Whether the limit is kept."""
+        """Whether the target is met."""
         return bool(self.value <= self.limit if self.at_most else self.value >= self.limit)
 
     def row(self) -> Row:
@@ -42,24 +42,24 @@ class Finding(NamedTuple):
 
 @dataclass
 class Section:
-    """What one benchmark has found."""
+    """The results of a benchmark."""
 
     name: str
     findings: list[Finding] = field(default_factory=list)
     tables: dict[str, list[Row]] = field(default_factory=dict)
 
     def show(self) -> None:
-        """Print everything."""
+        """Print all results."""
         for name, rows in {f"{self.name}: targets": [f.row() for f in self.findings], **self.tables}.items():
             print(f"\n{name.replace('_', ' ')}\n{as_text(rows)}", flush=True)
 
     def to_json(self) -> str:
-        """Everything, to be read back by `from_json`."""
+        """All results as text that `from_json` reads."""
         return json.dumps(asdict(self), indent=1) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> Section:
-        """What `to_json` wrote."""
+        """Read the text written by `to_json`."""
         parts = json.loads(text)
         return cls(parts["name"], [Finding(*finding) for finding in parts["findings"]], parts["tables"])
 
@@ -67,7 +67,7 @@ class Section:
 def interleaved(
     tasks: dict[str, Callable[[], object]], rounds: int, clock: Callable[[], float]
 ) -> dict[str, NDArray[np.float64]]:
-    """Seconds that each task takes in each round; a round runs every task once, so that all meet the same machine."""
+    """Seconds of each task in each round. A round runs every task once, so that all tasks meet the same conditions."""
     seconds = {name: np.empty(rounds) for name in tasks}
     for r in range(rounds):
         for name, task in tasks.items():
@@ -78,12 +78,12 @@ def interleaved(
 
 
 def ratio(above: NDArray[np.float64], below: NDArray[np.float64]) -> float:
-    """The median over the rounds of the ratio within a round."""
+    """The median over rounds of the ratio within a round."""
     return float(np.median(above / below))
 
 
 def shown(value: float | int | str) -> str:
-    """A number to three or four digits."""
+    """A number with three or four digits."""
     if isinstance(value, str):
         return value
     if not np.isfinite(value):
@@ -96,7 +96,7 @@ def shown(value: float | int | str) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """All of a file or nothing."""
+    """Write a file atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     beside.write_text(text, encoding="utf-8")
@@ -117,7 +117,7 @@ def as_markdown(rows: Sequence[Row]) -> str:
 
 
 def environment() -> dict[str, str]:
-    """What the numbers depend on."""
+    """The hardware and software on which the results depend."""
     packages = {name: version(name) for name in ("numpy", "scipy", "scikit-learn", "numba", "llvmlite", "arviz-stats")}
     return {
         "processor": cpu_name(),
@@ -129,7 +129,7 @@ def environment() -> dict[str, str]:
 
 
 def cpu_name() -> str:
-    """The name of the processor, as far as the system tells."""
+    """The name of the processor, if the system reports it."""
     cpuinfo = Path("/proc/cpuinfo")
     if cpuinfo.exists():
         for line in cpuinfo.read_text().splitlines():
@@ -141,10 +141,10 @@ def cpu_name() -> str:
 def run_alone(benchmark: Callable[[bool, Say], Section], about: str | None) -> None:
     """Run one benchmark from the command line."""
     parser = argparse.ArgumentParser(description=about)
-    parser.add_argument("--quick", action="store_true", help="small sizes: to see that it runs, not to measure")
+    parser.add_argument("--quick", action="store_true", help="small sizes, for a quick test without meaningful results")
     benchmark(parser.parse_args().quick, say).show()
 
 
 def say(line: str) -> None:
-    """Progress, at once."""
+    """Print progress immediately."""
     print(line, flush=True)

@@ -1,9 +1,9 @@
-"""How well the chains mix: q, and the votes on every case, on the heart data; and beside the paper's sampler.
+"""How well the chains mix: q and the votes on every case, on the heart data, also compared with the paper's sampler.
 
-``python benchmarks/mixing.py --paper I II III`` runs these models alone, at the paper's own settings (ten minutes each
-on two cores), into ``results/mixing_paper.json``. ``python benchmarks/mixing.py --against FOLDER`` compares the
-smallest ESS of q a second with that of the source tree in FOLDER (``git worktree add FOLDER COMMIT``), turn by turn in
-one run, into ``results/mixing_against.json``.
+``python benchmarks/mixing.py --paper I II III`` runs only these models with the paper's settings (ten minutes each on
+two cores) and writes ``results/mixing_paper.json``. ``python benchmarks/mixing.py --against FOLDER`` compares the
+smallest ESS of q per second with the source tree in FOLDER (``git worktree add FOLDER COMMIT``), alternating in the
+same run, and writes ``results/mixing_against.json``.
 """
 
 from __future__ import annotations
@@ -33,38 +33,38 @@ from bayespatch.sampling.diagnostics import MixingWarning
 
 BASE_RATES: dict[ModelKind, tuple[float, ...]] = {"I": (0.1, 0.5, 1.0), "II": (0.5,), "III": (0.5,)}  # lam0
 CHAINS = 4
-N_LAGS = 200  # sweeps over which the autocorrelation is shown
+N_LAGS = 200  # largest lag of the autocorrelation, in sweeps
 
 
 class SweepAlone(CpuEngine):
-    """The production engine without the move of q and q-tilde that sums w out."""
+    """The production engine without the joint move of q and q-tilde, in which w is summed out."""
 
     def move_importance(self, state: CpuState, key: np.uint64, adapt: bool) -> None:
-        """Stay."""
+        """Do nothing."""
 
 
 BUILT_IN["sweep alone"] = f"{__name__}:SweepAlone"
 
 
 class Length(NamedTuple):
-    """How long a chain is."""
+    """The length of a chain."""
 
     warmup: int
     draws: int
     thin: int
 
     def shorter(self) -> Length:
-        """A hundredth or so: to see that it runs."""
+        """About a hundredth of the length, for a quick test."""
         return Length(10, 10, 1)
 
 
-# Long enough for R-hat < 1.01 and ESS > 400 of every q_j, with some to spare.
+# Long enough for R-hat < 1.01 and ESS > 400 for every q_j, with a margin.
 GOOD_LENGTHS: dict[ModelKind, Length] = {
     "I": Length(500, 1500, 2),
     "II": Length(1000, 2000, 5),
     "III": Length(500, 2000, 2),
 }
-# As the paper has it, many neighbors: each sweep costs more, and q is all but unidentified.
+# Many neighbors, as in the paper: each sweep costs more, and q is barely identified.
 PAPER_LENGTHS: dict[float, dict[ModelKind, Length]] = {
     0.1: {"I": Length(500, 2000, 1), "II": Length(500, 2000, 1), "III": Length(500, 2000, 1)},
     0.5: {"I": Length(500, 6000, 2), "II": Length(8000, 5000, 2), "III": Length(400, 3600, 1)},
@@ -73,7 +73,7 @@ PAPER_RHAT: dict[ModelKind, float] = {"I": 1.01, "II": 1.05, "III": 1.05}
 
 
 def fit(problem: dict[str, Any], hyper: Hyperparameters, length: Length, **options: Any) -> Posterior:
-    """Four chains; how well they have mixed is what is asked here, so no warning about it."""
+    """Run four chains without convergence warnings, because convergence is measured here."""
     options = {"chains": CHAINS, "n_threads": 2, "keep_votes": True, **options}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MixingWarning)
@@ -81,7 +81,7 @@ def fit(problem: dict[str, Any], hyper: Hyperparameters, length: Length, **optio
 
 
 def judged(posterior: Posterior) -> Row:
-    """Sweeps, seconds, and the worst of R-hat and ESS."""
+    """Sweeps, seconds, and the worst R-hat and ESS."""
     run, table = posterior.settings, posterior.diagnostics()
     n_features = posterior.q.shape[2]
     ess = float(np.nanmin(table.ess_bulk[:n_features]))
@@ -101,7 +101,7 @@ def judged(posterior: Posterior) -> Row:
 
 
 def good_settings(quick: bool, section: Section, tell: Say) -> None:
-    """All 297 rows as parents, 5 neighbors expected."""
+    """All 297 rows as parents, with 5 expected neighbors."""
     problem = heart()
     expected = Hyperparameters(alpha=5 / (len(problem["x"]) - 1), gamma=5, sigma1=2, sigma2=5)
     rows: list[Row] = []
@@ -133,7 +133,7 @@ def good_settings(quick: bool, section: Section, tell: Say) -> None:
 
 
 def with_and_without_the_move(quick: bool, section: Section, tell: Say) -> None:
-    """The sweep alone, and with the joint move of q, q-tilde and w."""
+    """Sweeps without and with the joint move of q, q-tilde and w."""
     problem = heart()
     length = Length(10, 30, 1) if quick else Length(300, 1500, 1)
     rows: list[Row] = []
@@ -164,14 +164,14 @@ def with_and_without_the_move(quick: bool, section: Section, tell: Say) -> None:
 
 
 def autocorrelation(draws: NDArray[np.float64], n_lags: int) -> NDArray[np.float64]:
-    """Of draws (chains, draws), about the mean of all chains: chains that stay apart stay correlated."""
+    """Autocorrelation of draws (chains, draws) about the mean of all chains, which stays high if chains disagree."""
     centered = draws - draws.mean()
     n = draws.shape[1]
     return np.array([(centered[:, : n - lag] * centered[:, lag:]).mean() for lag in range(n_lags)]) / centered.var()
 
 
 def at_the_papers_settings(kind: ModelKind, alpha: float, quick: bool = False) -> Row:
-    """80 parents at random, the other 217 rows as cases, the paper's constants."""
+    """80 random parents, the other 217 rows as cases, and the paper's constants."""
     length = Length(5, 10, 1) if quick else PAPER_LENGTHS[alpha][kind]
     began = time.process_time()
     posterior = fit(heart(n_parents=80), replace(Hyperparameters.paper(), alpha=alpha), length, model=kind)
@@ -181,7 +181,7 @@ def at_the_papers_settings(kind: ModelKind, alpha: float, quick: bool = False) -
 
 
 def paper_settings(quick: bool, section: Section, tell: Say) -> None:
-    """All models, also with fewer neighbors than the paper has."""
+    """All models, also with fewer neighbors than in the paper."""
     rows: list[Row] = []
     for alpha, lengths in PAPER_LENGTHS.items():
         for kind in lengths:
@@ -196,13 +196,13 @@ def paper_settings(quick: bool, section: Section, tell: Say) -> None:
 
 
 def beside_the_papers_sampler(quick: bool, section: Section, tell: Say) -> None:
-    """20 cases, 10 parents: small enough for both engines to converge. One thread each, one after the other."""
+    """20 cases and 10 parents, few enough for both engines to converge; one thread each, one engine at a time."""
     problem = heart(n_cases=20, n_parents=10)
     hyper = Hyperparameters(alpha=0.3, lam0=0.5, gamma=2, sigma1=2, sigma2=5)
     lengths = {"paper": Length(500, 2500, 2), "cpu": Length(500, 2500, 2)}
     if quick:
         lengths = {"paper": Length(20, 50, 1), "cpu": Length(20, 500, 1)}
-    fit(problem, hyper, Length(5, 5, 1), n_threads=1)  # the kernels are loaded
+    fit(problem, hyper, Length(5, 5, 1), n_threads=1)  # load the kernels
     rows: list[Row] = []
     for engine, length in lengths.items():
         posterior = fit(problem, hyper, length, engine=engine, n_threads=1, keep_votes=False)
@@ -228,7 +228,7 @@ def shown(row: Row) -> str:
 
 
 def main(quick: bool, tell: Say) -> Section:
-    """All of it; `quick` with chains too short to say anything."""
+    """Run everything; `quick` uses chains too short for meaningful results."""
     section = Section("mixing")
     tell("  beside the paper's sampler")
     beside_the_papers_sampler(quick, section, tell)
@@ -242,7 +242,7 @@ def main(quick: bool, tell: Say) -> Section:
 
 
 def paper_alone(kinds: list[ModelKind]) -> None:
-    """Some of the models at the paper's settings; what is known of the others is kept."""
+    """Run some of the models with the paper's settings, and keep earlier results of the others."""
     file = Path(__file__).parent / "results/mixing_paper.json"
     known = json.loads(file.read_text()) if file.exists() else {}
     for kind in kinds:
@@ -260,7 +260,7 @@ problem = dict(np.load(sys.argv[1]))
 kind, seed, warmup, draws, expected = sys.argv[2], *map(int, sys.argv[3:])
 flags = dict(n_classes=2, exclude_self=True, model=kind, seed=seed, chains=4, n_threads=1)
 hyper = bayespatch.Hyperparameters(alpha=expected / (len(problem["x"]) - 1), gamma=5, sigma1=2, sigma2=5, lam0=0.5)
-bayespatch.sample(**problem, **flags, hyper=hyper, warmup=2, draws=2)  # the kernels are loaded
+bayespatch.sample(**problem, **flags, hyper=hyper, warmup=2, draws=2)  # load the kernels
 began = time.process_time()
 posterior = bayespatch.sample(**problem, **flags, hyper=hyper, warmup=warmup, draws=draws)
 seconds = (time.process_time() - began) * draws / (warmup + draws)
@@ -269,7 +269,7 @@ print(float(np.nanmin(posterior.diagnostics().ess_bulk[: problem["x"].shape[1]])
 
 
 def against(folder: Path) -> None:
-    """Smallest ESS of q a processor second, of this tree and of the one in `folder`, in turns; all rows as parents."""
+    """Smallest ESS of q per processor second, alternating between this source tree and the one in `folder`."""
     here, rounds = Path(__file__).parents[1], 2
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as scratch:

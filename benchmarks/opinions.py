@@ -1,4 +1,4 @@
-"""Cross-validation of each opinion and of their pool, beside tuned logistic regression; folds run in parallel."""
+"""Cross-validation of each opinion and their pool, compared with tuned logistic regression; folds run in parallel."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ Tables = dict[str, Callable[[], Table]]
 
 
 class Fold(NamedTuple):
-    """One fold of a table: what each model said of the test rows, and what the fit learned."""
+    """One fold of a table: the predictions of each model for the test rows, and the fitted parameters."""
 
     results: list[Result]
     learned: dict[str, float]
 
 
 def run_fold(table: Table, folds: int, seed: int, fold: int, ordered: bool) -> Fold:
-    """Fit on all other folds and predict this one."""
+    """Fit on all the other folds, and predict this one."""
     splitter = StratifiedKFold(folds, shuffle=True, random_state=seed)
     train, test = list(splitter.split(table.y[:, None], table.y))[fold]
     X, y, new = table.X.iloc[train], table.y[train], table.X.iloc[test]
@@ -78,7 +78,7 @@ def cross_validated(
 
 
 def score_tables(section: Section, found: dict[str, list[Fold]]) -> dict[tuple[str, str], Any]:
-    """Tables of scores, and of what was learned; the scores by table and model."""
+    """Tables of scores and of fitted parameters; also the scores by table and model."""
     scores = by_repeat(result for folds in found.values() for fold in folds for result in fold.results)
     for what in SCORES:
         rows: list[Row] = [{"table": t, **{m: f"{scores[t, m][what].mean():.4f}" for m in MODELS}} for t in found]
@@ -97,25 +97,32 @@ def log_losses(scores: dict[tuple[str, str], Any], model: str, tables: Iterable[
 
 
 def largest_excess(what: str, model: dict[str, float], other: dict[str, float], limit: float) -> Finding:
-    """By how much a model's log loss exceeds another's where it does most."""
+    """The largest amount by which a model's log loss exceeds another's."""
     gaps = {table: model[table] - other[table] for table in model}
     worst = max(gaps, key=lambda table: gaps[table])
     return Finding(f"{what} ({worst})", gaps[worst], limit, True)
 
 
 def common_options(parser: argparse.ArgumentParser, folds: int) -> None:
-    """Options of both programs."""
-    parser.add_argument("--suite", type=Path, metavar="FOLDER", help="further tables: CSV, target last, blank missing")
-    parser.add_argument("--readmission", type=Path, metavar="FILE", help="UCI's diabetic_data.csv, also compressed")
-    parser.add_argument("--sets", nargs="+", metavar="NAME", help="run these tables only")
+    """The command-line options that both programs share."""
+    parser.add_argument(
+        "--suite",
+        type=Path,
+        metavar="FOLDER",
+        help="folder with more tables: CSV, target in the last column, empty cells are missing values",
+    )
+    parser.add_argument(
+        "--readmission", type=Path, metavar="FILE", help="UCI's diabetic_data.csv, optionally compressed"
+    )
+    parser.add_argument("--sets", nargs="+", metavar="NAME", help="run only these tables")
     parser.add_argument("--folds", type=int, default=folds)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
-    parser.add_argument("--jobs", type=int, default=1, help="folds at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="number of folds in parallel")
     parser.add_argument("--out", type=Path, default=HOME / "results", metavar="FOLDER")
 
 
 def chosen_tables(parser: argparse.ArgumentParser, names: list[str] | None, tables: Tables) -> Tables:
-    """The tables that --sets names, or all."""
+    """The tables selected with --sets, or all tables."""
     unknown = sorted(set(names or ()) - set(tables))
     if unknown:
         parser.error(f"--sets {', '.join(unknown)}: no such table; choose from {', '.join(tables)}")

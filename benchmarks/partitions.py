@@ -1,13 +1,13 @@
-"""Past cases that stay in their parts: what a prediction costs in time and in the memory of the process.
+"""Partitioned past cases: time and memory for a prediction.
 
     python benchmarks/partitions.py                  # predicts from 10,000,000 past cases
     python benchmarks/partitions.py --past 2000000
 
-Four columns of numbers and sixteen of codes, two classes. One process fits three small Parquet files, with a sample of
-two thirds of their rows. Another one codes `--past` further rows, drawn in parts of 50,000, by the schema of that
-model, and saves the model with them as its past cases. A third one loads it and predicts. Each says how much memory of
-its own it has at the end, and the most it had including mapped files, whose pages the system may drop at any time.
-Writes results/partitions.json.
+The tables have four columns of numbers, sixteen columns of codes, and two classes. One process fits a model to a sample
+of two thirds of the rows of three small Parquet files. Another process codes `--past` new rows with the model's schema,
+in partitions of 50,000, and saves the model with them as its past cases. A third process loads the model and predicts.
+Each process reports its private memory at the end, and its peak memory including mapped files, whose pages the system
+may drop at any time. Writes results/partitions.json.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ BYTES_OF_DOUBLE = 8
 
 
 def table(part: int, n: int = ROWS_PER_PART) -> tuple[pd.DataFrame, pd.Series]:
-    """A part of the past cases, or the new ones, with their outcomes."""
+    """A partition of the past cases, or the new cases, with their outcomes."""
     rng = np.random.default_rng([part, 7])
     numbers, codes = rng.normal(50.0, 10.0, (n, N_NUMBERS)).round(1), rng.integers(4, size=(n, N_CODES))
     score = (numbers[:, :4] - 50.0) @ [0.08, 0.05, 0.03, 0.01] + (codes[:, :3] - 1.5) @ [0.6, 0.4, 0.2] - 0.8
@@ -58,14 +58,14 @@ def table(part: int, n: int = ROWS_PER_PART) -> tuple[pd.DataFrame, pd.Series]:
 
 
 def memory() -> Row:
-    """The most memory that this process has had, in MB: its own, now, and with pages of files, at most."""
+    """Current private memory of this process, and its peak memory including pages of mapped files, in MB."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     own = float(status["RssAnon"].split()[0]) / 1e3
     return {"own memory, MB": own, "with files, MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3}
 
 
 def fit(folder: Path, n: int) -> Row:
-    """Fit three Parquet files; the parts stay in files."""
+    """Fit a model to three Parquet files; the partitions stay in files."""
     learning.MOST_HERE = partitions.MOST_ROWS = 2 * n // 3
     for k in range(3):
         X, y = table(k, n // 3)
@@ -80,7 +80,7 @@ def fit(folder: Path, n: int) -> Row:
 
 
 def extend(folder: Path, n: int) -> Row:
-    """The same importances, calibration and second opinion with n past cases, each part coded and written in turn."""
+    """Save the model with n past cases instead, coding and writing one partition at a time."""
     clf = bayespatch.load(folder / "fitted.bpatch")
     assert isinstance(clf, PatchworkClassifier)
     fitted = clf.fitted_
@@ -96,14 +96,14 @@ def extend(folder: Path, n: int) -> Row:
 
 
 def predict(folder: Path, _: int) -> list[Row]:
-    """Load the model and predict new cases: probabilities, then who is closest, then an explanation."""
+    """Load the model and predict new cases: probabilities, then the closest past cases, then an explanation."""
     new = table(999_999, N_NEW)[0]
     began = time.perf_counter()
     clf = bayespatch.load(folder / "large.bpatch")
     assert isinstance(clf, PatchworkClassifier)
     n = clf.fitted_.n_past_cases
     rows: list[Row] = [{"what": "load and check", "past cases": n, "seconds": time.perf_counter() - began, **memory()}]
-    clf.predict_proba(new.iloc[:1])  # compiles
+    clf.predict_proba(new.iloc[:1])  # compile
     for what, work in (
         ("probabilities, a case", lambda: clf.predict_proba(new)),
         ("20 nearest past cases, a case", lambda: clf.neighbors(new, top=20)),
@@ -121,8 +121,8 @@ STEPS = {"fit": fit, "extend": extend, "predict": predict}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=6_000, help="rows that are fitted")
-    parser.add_argument("--past", type=int, default=10_000_000, help="past cases of the predictions")
+    parser.add_argument("--rows", type=int, default=6_000, help="rows to fit")
+    parser.add_argument("--past", type=int, default=10_000_000, help="past cases to predict from")
     parser.add_argument("--step", nargs=3, metavar=("STEP", "FOLDER", "ROWS"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     warnings.simplefilter("ignore")

@@ -23,7 +23,7 @@ def save(figure: plt.Figure, path: Path) -> None:
 
 
 def plot_growth(rows: list[Row], path: Path) -> None:
-    """Milliseconds per sweep (full line) and per update of z and w (dashed) as N, S and P grow."""
+    """Milliseconds per sweep (solid line) and per update of z and w (dashed line) as N, S and P grow."""
     symbols = list(dict.fromkeys(str(row["grows"]) for row in rows))
     figure, axes = plt.subplots(2, len(symbols), figsize=(4 * len(symbols), 6.4), squeeze=False)
     for column, symbol in enumerate(symbols):
@@ -50,7 +50,7 @@ def plot_growth(rows: list[Row], path: Path) -> None:
 
 
 def plot_threads(rows: list[Row], path: Path) -> None:
-    """How many times faster a sweep is on two threads, by number of cases."""
+    """Speedup of a sweep on two threads, by number of cases."""
     figure, axis = plt.subplots(figsize=(5, 3.2))
     axis.plot([row["cases"] for row in rows], [row["times faster"] for row in rows], "o-", color=COLORS["I"])
     axis.axhline(1, color="black", lw=0.8)
@@ -76,7 +76,7 @@ def plot_ess(rows: list[Row], path: Path) -> None:
 
 
 def plot_traces(traces: list[Row], correlations: list[Row], path: Path) -> None:
-    """The slowest q_j of Model I: four chains, and how long they remember."""
+    """The slowest-mixing q_j of Model I: traces of four chains, and their autocorrelation."""
     moves = list(dict.fromkeys(str(row["moves"]) for row in traces))
     figure, axes = plt.subplots(1, len(moves) + 1, figsize=(4 * (len(moves) + 1), 3.2))
     for axis, move in zip(axes, moves, strict=False):
@@ -92,7 +92,7 @@ def plot_traces(traces: list[Row], correlations: list[Row], path: Path) -> None:
 
 
 def plot_all(sections: list[Section], folder: Path) -> None:
-    """Every figure for which there are numbers."""
+    """Draw every figure for which results exist."""
     tables = {name: rows for section in sections for name, rows in section.tables.items()}
     if "speed_growth" in tables:
         plot_growth(tables["speed_growth"], folder / "speed_growth.png")

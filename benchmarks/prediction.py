@@ -1,4 +1,4 @@
-"""What a prediction costs: beside the updates of the sampler that it consists of, and by the clock."""
+"""Cost of a prediction: relative to the sampler updates that it consists of, and in elapsed time."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from bayespatch.engine.streams import chain_key, subkey
 from bayespatch.model import HIDDEN, KINDS, Data, ModelKind
 from bayespatch.predict import predict_cases
 
-SETTLED = 10  # sweeps after which the cost of an update is that of the long run
+SETTLED = 10  # sweeps after which the cost of an update has settled
 
 
 def fitted(kind: ModelKind, n_parents: int, draws: int) -> PatchworkClassifier:
-    """A classifier with default settings on the heart data, but for the length of the run."""
+    """A classifier fitted to the heart data with default settings, except for the length of the run."""
     X, y = datasets.load_heart()
     clf = PatchworkClassifier(model=kind, draws=draws, warmup=draws, random_state=0)
     with warnings.catch_warnings():
@@ -27,7 +27,7 @@ def fitted(kind: ModelKind, n_parents: int, draws: int) -> PatchworkClassifier:
 
 
 def beside_the_sampler(n_cases: int, draws: int, rounds: int, section: Section, tell: Say) -> None:
-    """Prediction over (cases x parents x features x draws used) updates of z and w, one thread, in turn."""
+    """Time of a prediction divided by the time of the same number of updates of z and w, one thread, alternating."""
     X, _ = datasets.load_heart()
     many = X.iloc[np.resize(np.arange(len(X)), n_cases)]
     rows: list[Row] = []
@@ -51,7 +51,7 @@ def beside_the_sampler(n_cases: int, draws: int, rounds: int, section: Section, 
                 engine.update_cases(state, subkey(key, SETTLED + sweep))
 
         def predict(posterior=posterior, new=new) -> None:
-            predict_cases(posterior, new, error=1e-9, max_passes=1)  # all stored draws, once
+            predict_cases(posterior, new, error=1e-9, max_passes=1)  # use all stored draws once
 
         seconds = interleaved({"update": update, "predict": predict}, rounds, time.thread_time)
         times = ratio(seconds["predict"], seconds["update"])
@@ -72,7 +72,7 @@ def beside_the_sampler(n_cases: int, draws: int, rounds: int, section: Section, 
 
 
 def by_the_clock(sizes: list[int], draws: int, rounds: int, section: Section, tell: Say) -> None:
-    """predict_proba with the default settings, table to probabilities, on two threads."""
+    """Seconds of predict_proba with the default settings, from table to probabilities, on two threads."""
     X, _ = datasets.load_heart()
     clf = fitted("I", len(X), draws).set_params(n_jobs=2)
     rows: list[Row] = []
@@ -88,7 +88,7 @@ def by_the_clock(sizes: list[int], draws: int, rounds: int, section: Section, te
 
 
 def main(quick: bool, tell: Say) -> Section:
-    """All of it; `quick` at sizes that say nothing."""
+    """Run everything; `quick` uses sizes too small for meaningful results."""
     section = Section("prediction")
     draws = 10 if quick else 250
     tell("  a prediction beside as many updates")

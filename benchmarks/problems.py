@@ -1,4 +1,4 @@
-"""The data on which everything is measured."""
+"""The data used by the benchmarks."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import bayespatch
 from bayespatch.model import Data
 from bayespatch.validation import check_data
 
-N_VALUES = 3  # of every simulated feature
-N_SOURCES = 10  # parents that a simulated case is pieced together from
+N_VALUES = 3  # number of values of every simulated feature
+N_SOURCES = 10  # number of parents from which a simulated case is assembled
 NOISE = 0.3  # share of values that are not copied
 
 
 def simulated_arrays(n_cases: int, n_parents: int, n_features: int, seed: int = 0) -> dict[str, Any]:
-    """Patchworks: each value of a case is copied from one of its 10 parents, or is noise. Arguments of `sample`.
+    """Arguments of `sample` for simulated patchworks: a value is copied from one of the case's 10 parents, or is noise.
 
-    With a single parent per case, more features would leave fewer neighbors (10 at P=4, 2 at P=48), and cost would not
-    be compared at the same number of them.
+    With a single parent per case, the number of neighbors would fall as features are added (10 at P=4, 2 at P=48), so
+    costs would not be compared at the same number of neighbors.
     """
     rng = np.random.default_rng(seed)
     x_parents = rng.integers(0, N_VALUES, (n_parents, n_features))
@@ -33,15 +33,15 @@ def simulated_arrays(n_cases: int, n_parents: int, n_features: int, seed: int = 
 
 
 def simulated(n_cases: int, n_parents: int, n_features: int) -> Data:
-    """The same as `Data`, for an engine."""
+    """The same problem as `Data`, for an engine."""
     return check_data(**simulated_arrays(n_cases, n_parents, n_features))
 
 
 def heart(n_cases: int | None = None, n_parents: int | None = None) -> dict[str, Any]:
-    """The bundled heart data, complete rows, in the paper's bins: arguments of `sample`.
+    """Arguments of `sample` for the complete rows of the bundled heart data, in the paper's bins.
 
-    Without sizes every row is a case and a parent (but never its own). With sizes, parents and cases are rows at
-    random, and apart.
+    Without sizes, every row is both a case and a parent, but never its own parent. With sizes, parents and cases are
+    disjoint random rows.
     """
     X, y = bayespatch.datasets.load_heart(discretize="paper")
     complete = ~X.isna().any(axis=1)

@@ -7,9 +7,10 @@ Two cohorts with the paper's 19 features (tab:read): the first stay of every pat
 patients is held out; no patient is in both parts. `PatchworkClassifier` runs with its defaults: every stay of the
 training part votes, on the CPU or, with ``--engine cuda``, on a GPU. A small fit compiles its kernels before it is
 timed. Results are written to ``readmission.json`` in --out (default: the environment variable OUT, or
-benchmarks/results) after every model, so an interrupted run keeps what it has.
+benchmarks/results) after every model, so an interrupted run keeps its results so far.
 
-Needs bayespatch's dependencies, pandas and, for a GPU, numba-cuda; neither package has to be installed.
+Requires bayespatch's dependencies, pandas and, for a GPU, numba-cuda; bayespatch and bayespatch-cuda themselves need
+not be installed.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ from bayespatch.datasets import load_readmission  # noqa: E402
 from bayespatch.engine.installed import gpu_is_present  # noqa: E402
 
 OURS = "patchwork"
-HELD_OUT = 0.2  # of the patients
-WARM_UP = 5000, 500  # stays of the fit and of the prediction that compile
+HELD_OUT = 0.2  # share of the patients
+WARM_UP = 5000, 500  # stays for the fit and the prediction that compile the kernels
 
 
 class Cohort(NamedTuple):
@@ -66,10 +67,10 @@ def cohorts(path: Path) -> list[Cohort]:
 
 
 def split(cohort: Cohort, n_cases: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Training and held-out rows, no patient in both; of the first `n_cases` stays in random order, or of all."""
+    """Training and held-out rows without common patients, from the first `n_cases` stays in random order, or all."""
     rng = np.random.default_rng(0)
     _, number = np.unique(cohort.patient, return_inverse=True)
-    place = rng.permutation(number.max() + 1)[number]  # of the patient, in a random order
+    place = rng.permutation(number.max() + 1)[number]  # position of the patient in a random order
     rows = np.argsort(place, kind="stable")[:n_cases]
     held = place[rows] < np.quantile(place[rows], HELD_OUT)
     return rows[~held], rows[held]
@@ -84,7 +85,7 @@ def on_all_cores(model: Any) -> Any:
 
 
 def run(cohort: Cohort, options: argparse.Namespace) -> Any:
-    """Fit and score one model after another."""
+    """Fit and score one model at a time."""
     train, test = split(cohort, options.cases)
     X, y = cohort.X.iloc[train].reset_index(drop=True), cohort.y[train]
     for name in options.models:
@@ -115,7 +116,7 @@ def run(cohort: Cohort, options: argparse.Namespace) -> Any:
 
 
 def engine_is_gpu(engine: str) -> bool:
-    """Whether votes on so many past cases are computed on a GPU."""
+    """Whether votes of this number of past cases are computed on a GPU."""
     return engine == "cuda" or (engine == "auto" and gpu_is_present())
 
 
@@ -124,13 +125,13 @@ def main() -> None:
     parser.add_argument("file", type=Path, help="UCI's diabetic_data.csv")
     parser.add_argument("--cohorts", nargs="*", help="run only these")
     parser.add_argument("--models", nargs="*", default=[OURS, *RIVALS], choices=[OURS, *RIVALS], help="run only these")
-    parser.add_argument("--engine", default="auto", choices=("auto", "cpu", "cuda"), help="where votes are computed")
-    parser.add_argument("--cases", type=int, help="use only this many stays")
+    parser.add_argument("--engine", default="auto", choices=("auto", "cpu", "cuda"), help="engine that computes votes")
+    parser.add_argument("--cases", type=int, help="number of stays to use")
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ROOT / "benchmarks" / "results")))
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     if options.engine != "cpu":
-        import_parts()  # finds bayespatch-cuda where it is not installed
+        import_parts()  # registers bayespatch-cuda if it is not installed
     if options.engine == "cuda" and not gpu_is_present():
         parser.error("--engine cuda: no GPU, or numba-cuda is not installed")
     rows: list[dict[str, Any]] = []

@@ -1,7 +1,7 @@
-"""Votes of all past cases: what a consultation costs, how well smooth effects are predicted, who leads the list.
+"""Votes of all past cases: cost of a consultation, prediction of smooth effects, and ranking of the neighbors.
 
     python benchmarks/retrieval.py                # one consultation, 10,000 to 1,000,000 past cases
-    python benchmarks/retrieval.py --smooth       # 200,000 past cases, smooth effects; beside gradient boosting
+    python benchmarks/retrieval.py --smooth       # 200,000 past cases, smooth effects, compared with gradient boosting
     python benchmarks/retrieval.py --resemble     # 100,000 past cases, 20 of them noisy copies of the case
 
 Each part replaces its own tables and targets in ``results/retrieval.json``.
@@ -37,9 +37,9 @@ Array = NDArray[np.float64]
 
 RESULTS = ROOT / "benchmarks" / "results" / "retrieval.json"
 SIZES = (10_000, 100_000, 1_000_000)
-N_FEATURES, N_CHAINS, N_DRAWS = 20, 4, 24  # the draws that vote by default: 96 in all
+N_FEATURES, N_CHAINS, N_DRAWS = 20, 4, 24  # the draws that vote by default: 96 in total
 N_LEVELS, N_PROTOTYPES, NOISE = 4, 50, 0.1
-WINDOWS = (0.10, 0.04, 0.22, 0.40)  # of a number: shares of the past cases
+WINDOWS = (0.10, 0.04, 0.22, 0.40)  # windows of a number, as shares of the past cases
 LARGEST_EFFECT = float(np.log1p(2.0 / 0.1))  # log(1 + lam / lam0)
 ROUNDS = 5
 
@@ -48,7 +48,7 @@ ROUNDS = 5
 
 
 def past_cases(kind: str, n: int, rng: np.random.Generator) -> tuple[Array, list[tuple[float, ...]]]:
-    """n coded past cases and one new case in the last row, with the windows of each column."""
+    """n coded past cases and a new case in the last row, with the windows of each column."""
     shape = (n + 1, N_FEATURES)
     if kind == "numbers":
         n_codes = 2 * MOST_KNOTS
@@ -62,7 +62,7 @@ def past_cases(kind: str, n: int, rng: np.random.Generator) -> tuple[Array, list
 
 
 def closed_form(index: CaseIndex, strong: bool, rng: np.random.Generator) -> ClosedForm:
-    """Draws of effects: from 0 to half of the largest, or close to the largest; shared out among nested windows."""
+    """Draws of effects, from 0 to half of the largest effect or close to the largest, divided among nested windows."""
     shape = (N_CHAINS, N_DRAWS, N_FEATURES)
     mean = np.full(N_FEATURES, 0.9) if strong else np.linspace(0.0, 0.5, N_FEATURES)
     effects = LARGEST_EFFECT * np.clip(mean + 0.02 * rng.standard_normal(shape), 0.001, 0.999)
@@ -73,7 +73,7 @@ def closed_form(index: CaseIndex, strong: bool, rng: np.random.Generator) -> Clo
 
 
 def consultation(kind: str, n: int) -> Row:
-    """Processor time and memory of one case's votes and of the share of each past case in them."""
+    """Processor time and memory for the votes on a case, with and without the share of each past case."""
     rng = np.random.default_rng(0)
     x, windows = past_cases(kind, n, rng)
     index = CaseIndex.build(x[:-1], rng.integers(2, size=n), 2, windows)
@@ -103,7 +103,7 @@ def consultations(section: Section) -> None:
     """Three sizes of three kinds of table."""
     rows = []
     for kind in ("codes", "codes, strong effects", "numbers"):
-        consultation(kind, 1000)  # compiles
+        consultation(kind, 1000)  # compile
         for n in SIZES:
             rows.append(consultation(kind, n))
             say("  ".join(f"{k}: {v:.3g}" if isinstance(v, float) else f"{k}: {v}" for k, v in rows[-1].items()))
@@ -122,7 +122,7 @@ def consultations(section: Section) -> None:
 
 
 def smooth_table(n: int, seed: int) -> tuple[pd.DataFrame, NDArray[np.int64], Array]:
-    """n x 16: fourteen normal columns, two categorical; outcomes and their true probabilities."""
+    """n rows with fourteen normal and two categorical columns, with outcomes and their true probabilities."""
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((n, 14))
     ward, sex = rng.integers(4, size=n), rng.integers(2, size=n)
@@ -145,7 +145,7 @@ def smooth_table(n: int, seed: int) -> tuple[pd.DataFrame, NDArray[np.int64], Ar
 
 
 def smooth(section: Section, n: int, engine: str, n_new: int = 5000) -> None:
-    """The estimator's opinions beside gradient boosting, and the best possible log loss."""
+    """The estimator's opinions compared with gradient boosting, and the best possible log loss."""
     X, y, _ = smooth_table(n, 0)
     new, outcomes, truth = smooth_table(n_new, 1)
     rows: list[Row] = []
@@ -179,13 +179,13 @@ def smooth(section: Section, n: int, engine: str, n_new: int = 5000) -> None:
     section.findings.append(Finding(f"{n:,} x 16, smooth effects: pool less boosting, log loss", ahead, 0.005, True))
 
 
-# Who leads the list
+# Ranking of the neighbors
 
 
 def resemble(section: Section, n: int, n_cases: int = 10, n_copies: int = 20) -> None:
-    """Each of a few cases has noisy copies among n past cases: how many of these lead `neighbors`?
+    """A few cases have noisy copies among n past cases: how many of the copies come first in `neighbors`?
 
-    A copy's eight numbers are off by 5% of a standard deviation; each of its four codes is drawn anew with
+    The eight numbers of a copy are perturbed by 5% of a standard deviation; each of its four codes is redrawn with
     probability 5%.
     """
     rng = np.random.default_rng(2)
@@ -238,7 +238,9 @@ def resemble(section: Section, n: int, n_cases: int = 10, n_copies: int = 20) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smooth", action="store_true", help="smooth effects and interactions")
-    parser.add_argument("--resemble", action="store_true", help="do copies of a case lead its list of neighbors")
+    parser.add_argument(
+        "--resemble", action="store_true", help="whether copies of a case come first among its neighbors"
+    )
     parser.add_argument("--engine", default="auto", choices=("auto", "cpu", "cuda"), help="engine of --smooth")
     parser.add_argument("--rows", type=int, help="past cases of --smooth (200,000) and --resemble (100,000)")
     parser.add_argument("--out", type=Path, default=RESULTS)
@@ -247,7 +249,7 @@ def main() -> None:
     found = Section("retrieval")
     if options.smooth:
         if options.engine == "cuda":
-            import_parts()  # finds bayespatch-cuda where it is not installed
+            import_parts()  # registers bayespatch-cuda if it is not installed
         smooth(found, options.rows or 200_000, options.engine)
     if options.resemble:
         resemble(found, options.rows or 100_000)

@@ -1,4 +1,4 @@
-"""A hundred thousand cases on two cores: memory and seconds per sweep, and how long it takes to choose the parents."""
+"""A hundred thousand cases on two cores: memory and seconds per sweep, and the time to choose the parents."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from memory import PER_MB, memory_now
 
 N_CASES, N_PARENTS, N_FEATURES, NEIGHBORS = 101_766, (200, 1_000), 19, 5
 DRAWS, WARMUP, THREADS = 2, 3, 2
-FULL = 500  # draws of each of 4 chains, as `sample` takes where nothing is said
+FULL = 500  # draws of each of 4 chains, the default of `sample`
 WAYS = ("random", "balanced", "medoids")
 
 
 def sampled_here(n_cases: int, n_parents: int, chains: int) -> dict[str, float]:
-    """In a process of its own: a few sweeps, the peak of the whole process, and what was computed before."""
+    """A few sweeps, the peak memory of the process, and the memory estimate; call it in a separate process."""
     from problems import simulated_arrays
 
     from bayespatch import Hyperparameters, sample
@@ -51,7 +51,7 @@ def sampled_here(n_cases: int, n_parents: int, chains: int) -> dict[str, float]:
 
 
 def sampled_apart(n_cases: int, n_parents: int, chains: int) -> dict[str, float]:
-    """`sampled_here`, in a fresh process."""
+    """Run `sampled_here` in a fresh process."""
     command = [sys.executable, __file__, "--child", str(n_cases), str(n_parents), str(chains)]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     seen: dict[str, float] = json.loads(done.stdout)
@@ -61,7 +61,7 @@ def sampled_apart(n_cases: int, n_parents: int, chains: int) -> dict[str, float]
 def sampling(section: Section, quick: bool, tell: Say) -> None:
     n_cases = 2_000 if quick else N_CASES
     rows: list[Row] = []
-    sampled_apart(4, 50, 1)  # compiles what is not in the cache yet: a compiler's memory is not meant here
+    sampled_apart(4, 50, 1)  # fills the compilation cache: the compiler's memory must not count here
     for n_parents in (50,) if quick else N_PARENTS:
         for chains in (1, 4):
             seen = sampled_apart(n_cases, n_parents, chains)
@@ -128,13 +128,13 @@ def parents(section: Section, quick: bool, tell: Say) -> None:
 
 
 def nearest(x: np.ndarray, x_parents: np.ndarray) -> float:
-    """In how many features a case differs from the parent most like it, on average over 2,000 of the cases."""
+    """Number of features in which a case differs from its most similar parent, averaged over 2,000 cases."""
     some = x[np.linspace(0, len(x) - 1, 2_000).astype(int)]
     return float(np.mean([(row != x_parents).sum(axis=1).min() for row in some]))
 
 
 def seconds_a_sweep(sections: list[Section]) -> dict[tuple[int, int], float]:
-    """Of one chain on two threads, by cases and parents, if it was measured."""
+    """Seconds per sweep of one chain on two threads, by cases and parents, if measured."""
     rows = [row for section in sections if section.name == "scale" for row in section.tables["scale"]]
     return {
         (int(row["cases"]), int(row["parents"])): float(row["seconds per sweep"]) for row in rows if row["chains"] == 1
@@ -142,7 +142,7 @@ def seconds_a_sweep(sections: list[Section]) -> dict[tuple[int, int], float]:
 
 
 def main(quick: bool, tell: Say) -> Section:
-    """Sampling first, each run in a fresh process; then the parents."""
+    """Measure sampling, with each run in a fresh process, and then the choice of parents."""
     section = Section("scale")
     sampling(section, quick, tell)
     parents(section, quick, tell)

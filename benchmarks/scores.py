@@ -1,11 +1,11 @@
-"""How good predictions are.
+"""Scores of predictions.
 
-Scores are means over the folds of a repeat. The calibration error
-pools the folds of a repeat: the cases are put into 10 bins of equal size by predicted probability, and the gap between
-mean probability and frequency of the class is averaged over bins (and, beyond two classes, over classes). In so few
-cases even perfect probabilities leave gaps: "debiased" is the root mean square gap less what chance adds to it (Kumar,
-Liang and Ma, 2019). The log loss counts a probability below 1e-7 as 1e-7. AUC beyond two classes is the mean over the
-classes, each against the rest; the Brier score is half the squared distance of the probabilities from the outcome.
+Scores are means over the folds of a repeat. The calibration error pools the folds of a repeat: cases are put into 10
+bins of equal size by predicted probability, and the gap between mean probability and observed frequency is averaged
+over bins (and, with more than two classes, over classes). With few cases, even perfect probabilities leave gaps, so
+"debiased" is the root mean square gap minus the part expected by chance (Kumar, Liang and Ma, 2019). In the log loss,
+probabilities below 1e-7 are replaced with 1e-7. With more than two classes, the AUC is the mean over the classes, each
+against the rest; the Brier score is half the squared distance between probabilities and outcome.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sklearn.metrics import balanced_accuracy_score
 from bayespatch import metrics
 
 N_BINS = 10
-LEAST = 1e-7  # of a probability, in the log loss: some models say 0
+LEAST = 1e-7  # smallest probability in the log loss, because some models predict 0
 SCORES = (
     "accuracy",
     "balanced accuracy",
@@ -31,11 +31,11 @@ SCORES = (
     "fit, s",
     "predict, s",
 )
-Result = dict[str, Any]  # of one fold: table, repeat, fold, model, y, p, seconds
+Result = dict[str, Any]  # results of a fold: table, repeat, fold, model, y, p, seconds
 
 
 def fold_scores(y: np.ndarray, p: np.ndarray) -> dict[str, float]:
-    """What one fold says: the scores of `bayespatch.metrics`, and one more."""
+    """Scores of a fold: those of `bayespatch.metrics`, and one more."""
     area = metrics.auc(p, y)
     return {
         "accuracy": metrics.accuracy(p, y),
@@ -47,7 +47,7 @@ def fold_scores(y: np.ndarray, p: np.ndarray) -> dict[str, float]:
 
 
 def calibration_errors(y: np.ndarray, p: np.ndarray) -> tuple[float, float]:
-    """The mean gap, and the root mean square gap less chance, over bins of equal size."""
+    """The mean gap, and the root mean square gap corrected for chance, over bins of equal size."""
     columns = [1] if p.shape[1] == 2 else range(p.shape[1])
     bins = [part for m in columns for part in metrics.calibration_curve(p[:, m], y == m, N_BINS)]
     chance = [part.observed * (1.0 - part.observed) / max(part.n - 1, 1) for part in bins]
@@ -56,7 +56,7 @@ def calibration_errors(y: np.ndarray, p: np.ndarray) -> tuple[float, float]:
 
 
 def by_repeat(results: Iterable[Result]) -> dict[tuple[str, str], dict[str, np.ndarray]]:
-    """The scores of each table and model, one number a repeat."""
+    """The scores of each table and model, with one number per repeat."""
     grouped: dict[tuple[str, str], dict[int, list[Result]]] = {}
     for result in results:
         grouped.setdefault((result["table"], result["model"]), {}).setdefault(result["repeat"], []).append(result)

@@ -1,9 +1,9 @@
-"""Each opinion and their pool on tables with two classes, beside tuned logistic regression.
+"""Each opinion and their pool on tables with two classes, compared with tuned logistic regression.
 
     python benchmarks/second_opinion.py --suite FOLDER --readmission FILE --jobs 16
 
 "comparison": stratified 10-fold cross-validation, two seeds. "whole": the additive score alone on the whole readmission
-file. "speed": seconds that the additive score takes to learn.
+file. "speed": seconds to learn the additive score.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ N_READMISSION = 4000  # patients in the sample of the readmission file
 
 
 def readmission_sample(path: Path) -> Table:
-    """One stay each of 4,000 patients drawn at random, with the paper's 19 features in its bins."""
+    """One stay of each of 4,000 random patients, with the paper's 19 features in the paper's bins."""
     X, outcome = load_readmission(path, discretize="paper")
     first = X.index.to_frame(index=False).sort_values("encounter_id").drop_duplicates("patient_nbr").index.to_numpy()
     rows = np.sort(np.random.default_rng(0).choice(first, N_READMISSION, replace=False))
@@ -57,7 +57,7 @@ def shown_tables(suite: Path | None, readmission: Path | None) -> Tables:
 
 
 def second(found: Table, train: np.ndarray) -> tuple[Schema, AdditiveScore]:
-    """The additive score of the training rows."""
+    """The additive score learned from the training rows."""
     schema = Schema.learn(found.X.iloc[train])
     values = schema.encode(found.X.iloc[train]).values
     return schema, AdditiveScore.learn(schema, values, found.y[train], int(found.y.max()) + 1)
@@ -82,7 +82,7 @@ def comparison(section: Section, tables: Tables, options: argparse.Namespace) ->
 
 
 def whole_readmission(section: Section, path: Path) -> None:
-    """The additive score alone, one stay a patient, on the split of benchmarks/readmission.py."""
+    """The additive score alone, with one stay per patient, on the split of benchmarks/readmission.py."""
     cohort = cohorts(path)[0]
     train, test = split(cohort, None)
     began = time.perf_counter()
@@ -125,7 +125,7 @@ def speed(section: Section) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     common_options(parser, folds=10)
-    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="run these parts only")
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="run only these parts")
     options = parser.parse_args()
     tables = chosen_tables(parser, options.sets, shown_tables(options.suite, options.readmission))
     section = Section("second opinion")

@@ -1,9 +1,9 @@
-"""Tables with several classes: each opinion and their pool beside tuned multinomial logistic regression.
+"""Tables with several classes: each opinion and their pool, compared with tuned multinomial logistic regression.
 
     python benchmarks/several_classes.py --suite FOLDER --readmission FILE --jobs 16
 
-Stratified 5-fold cross-validation, two seeds. Logistic regression gets scaled and one-hot columns; its strength is
-chosen by cross-validated log loss. Ordered tables are also predicted with their order declared.
+Stratified 5-fold cross-validation, two seeds. Logistic regression uses scaled and one-hot columns; its regularization
+is chosen by cross-validated log loss. Tables with ordered classes are also predicted with the order declared.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ORDERED = ("diabetes quarters", "stages")  # classes 0..M-1 in order
 
 
 def bundled(load: Callable[..., Any], name: str) -> Table:
-    """A table of scikit-learn's own."""
+    """A table from scikit-learn."""
     X, y = load(return_X_y=True, as_frame=True)
     return table(name, X, y)
 
@@ -67,7 +67,7 @@ def diabetes_quarters() -> Table:
 
 
 def symptoms() -> Table:
-    """Simulated: 11 classes of unequal size, 40 yes-or-no columns, of which each class has a few of its own."""
+    """Simulated: 11 classes of unequal size, 40 binary columns, a few of which are typical of each class."""
     rng = np.random.default_rng(2)
     y = rng.choice(11, 400, p=np.arange(15, 4, -1) / 110)
     rates = np.where(rng.random((11, 40)) < 0.2, 0.8, 0.08)
@@ -76,7 +76,7 @@ def symptoms() -> Table:
 
 
 def grades() -> Table:
-    """Simulated: 6 classes, 30 columns of levels 0 to 3, nearly separable, as in a dermatological record."""
+    """Simulated: 6 nearly separable classes, 30 columns with levels 0 to 3, as in a dermatology record."""
     rng = np.random.default_rng(3)
     y = rng.choice(6, 360, p=[0.3, 0.2, 0.2, 0.13, 0.12, 0.05])
     means = np.where(rng.random((6, 30)) < 0.25, 2.2, 0.4)
@@ -85,7 +85,7 @@ def grades() -> Table:
 
 
 def formants() -> Table:
-    """Simulated: 8 classes of 10 correlated numbers, normal within a class."""
+    """Simulated: 8 classes, 10 correlated numbers, normally distributed within a class."""
     rng = np.random.default_rng(4)
     y = rng.integers(0, 8, 500)
     mix = rng.normal(0, 0.4, (10, 10)) + np.eye(10)
@@ -94,7 +94,7 @@ def formants() -> Table:
 
 
 def weak_sum() -> Table:
-    """Simulated: 4 classes whose log odds are weak sums over 12 numbers, all of which matter a little."""
+    """Simulated: 4 classes whose log odds are sums over 12 numbers, each with a weak effect."""
     rng = np.random.default_rng(5)
     x = rng.standard_normal((400, 12))
     eta = x @ rng.normal(0, 0.35, (12, 4))
@@ -103,7 +103,7 @@ def weak_sum() -> Table:
 
 
 def stages() -> Table:
-    """Simulated: 5 ordered stages, along which a sum over 10 numbers moves a case."""
+    """Simulated: 5 ordered stages, determined by a sum over 10 numbers."""
     rng = np.random.default_rng(6)
     x = rng.standard_normal((300, 10))
     latent = x @ rng.normal(0, 0.5, 10) + rng.logistic(size=300)
@@ -111,7 +111,7 @@ def stages() -> Table:
 
 
 def crossed(source: Callable[[], Table], column: str, n_parts: int, name: str) -> Table:
-    """The outcome crossed with the quantiles of a column, which is left out of the features."""
+    """The outcome crossed with the quantiles of a column, which is removed from the features."""
     found = source()
     known = found.X[column].notna().to_numpy()
     X, y = found.X[known], found.y[known]
@@ -120,7 +120,7 @@ def crossed(source: Callable[[], Table], column: str, n_parts: int, name: str) -
 
 
 def readmission_three(path: Path) -> Table:
-    """One stay each of 1,500 patients: back within 30 days, later, or never; the paper's 19 features."""
+    """One stay of each of 1,500 patients: readmitted within 30 days, later, or never; the paper's 19 features."""
     X, outcome = load_readmission(path)
     binned, _ = load_readmission(path, discretize="paper")
     first = X.index.to_frame(index=False).sort_values("encounter_id").drop_duplicates("patient_nbr").index.to_numpy()
@@ -129,7 +129,7 @@ def readmission_three(path: Path) -> Table:
 
 
 def tables(suite: Path | None, readmission: Path | None) -> dict[str, Callable[[], Table]]:
-    """Each table by name, made when it is called for."""
+    """The tables by name, each created on demand."""
     found: dict[str, Callable[[], Table]] = {
         "iris": partial(bundled, load_iris, "iris"),
         "wine": partial(bundled, load_wine, "wine"),
@@ -154,7 +154,7 @@ def tables(suite: Path | None, readmission: Path | None) -> dict[str, Callable[[
 
 
 def ordered_scores(found: dict[str, list[Fold]]) -> list[Row]:
-    """Log loss and ranked probability score of tables whose classes have an order, with and without it."""
+    """Log loss and ranked probability score on tables with ordered classes, with and without the order."""
     rows: list[Row] = []
     for name in (name for name in found if name in ORDERED):
         row: Row = {"table": name}

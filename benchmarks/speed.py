@@ -1,4 +1,4 @@
-"""What an update costs: beside a random number, between the models, on two threads, and as the problem grows."""
+"""Cost of an update: relative to a random number, by model, on two threads, and as the problem grows."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from bayespatch.engine.streams import chain_key, subkey
 from bayespatch.model import KINDS, Model, ModelKind
 
 EXPECTED_NEIGHBORS = 10
-N_DOUBLES = 100_000  # filled at a time: stays in the cache
+N_DOUBLES = 100_000  # drawn at a time; fits in the cache
 FILLS = 40
 
 
 class Chain:
-    """A chain that has forgotten its start, ready to be timed."""
+    """A chain that has forgotten its starting point, ready to be timed."""
 
     def __init__(
         self, n_cases: int, n_parents: int, n_features: int, kind: ModelKind, n_threads: int = 1, warmup: int = 20
@@ -37,17 +37,17 @@ class Chain:
             self.engine.sweep(self.state, adapt=True)
 
     def update_cases(self) -> None:
-        """z and w of every case, given q-tilde."""
+        """Update z and w of every case, given q-tilde."""
         self.n_calls += 1
         self.engine.update_cases(self.state, subkey(chain_key(1, 0), self.n_calls))
 
     def sweep(self) -> None:
-        """The same, and the moves of q and q-tilde."""
+        """Update z and w, and move q and q-tilde."""
         self.engine.sweep(self.state)
 
     @property
     def neighbors(self) -> float:
-        """Neighbors per case, now."""
+        """Current number of neighbors per case."""
         return float(self.state.neighbors.n.mean())
 
 
@@ -62,7 +62,7 @@ def fill_with_doubles() -> Callable[[], None]:
 
 
 def beside_a_random_number(n_cases: int, n_parents: int, rounds: int, section: Section) -> None:
-    """One (case, parent, feature) update of Model I, in units of one double from Generator.random."""
+    """Time of one (case, parent, feature) update of Model I, in units of one double from Generator.random."""
     chain = Chain(n_cases, n_parents, 19, "I")
     tasks = {"double": fill_with_doubles(), "update": chain.update_cases, "sweep": chain.sweep}
     seconds = interleaved(tasks, rounds, time.thread_time)
@@ -116,9 +116,9 @@ def between_models(n_cases: int, n_parents: int, rounds: int, section: Section) 
 
 
 def on_two_threads(n_cases: int, n_parents: int, rounds: int, section: Section) -> None:
-    """The same chain (same seed, same draws) on one thread and on two, by the clock on the wall."""
+    """Wall-clock time of the same chain (same seed, same draws) on one thread and on two."""
     one, two = (Chain(n_cases, n_parents, 19, "I", n_threads=n) for n in (1, 2))
-    # One after the other in the same round, so that both do exactly the same work.
+    # Both run in the same round, one after the other, and do exactly the same work.
     tasks = {"update 1": one.update_cases, "update 2": two.update_cases, "sweep 1": one.sweep, "sweep 2": two.sweep}
     seconds = interleaved(tasks, rounds, time.perf_counter)
     speedups = {name: ratio(seconds[f"{name} 1"], seconds[f"{name} 2"]) for name in ("update", "sweep")}
@@ -139,7 +139,7 @@ def on_two_threads(n_cases: int, n_parents: int, rounds: int, section: Section) 
 
 
 def when_threads_pay(sizes: list[int], n_parents: int, rounds: int, section: Section, tell: Say) -> None:
-    """From how many cases on a sweep is faster on two threads."""
+    """Smallest number of cases from which a sweep is faster on two threads."""
     rows: list[Row] = []
     for n_cases in sizes:
         one, two = (Chain(n_cases, n_parents, 19, "I", n_threads=n) for n in (1, 2))
@@ -166,7 +166,7 @@ def when_threads_pay(sizes: list[int], n_parents: int, rounds: int, section: Sec
 def as_the_problem_grows(
     base: dict[str, int], grid: dict[str, list[int]], rounds: int, section: Section, tell: Say
 ) -> None:
-    """One of N, S and P grows, the others stay at `base`; the expected number of neighbors stays the same."""
+    """Cost as one of N, S and P grows and the others stay at `base`, with a constant expected number of neighbors."""
     rows: list[Row] = []
     for symbol, sizes in grid.items():
         for kind in KINDS:
@@ -195,7 +195,7 @@ def as_the_problem_grows(
 
 
 def straightness(rows: list[Row], symbol: str) -> tuple[float, float]:
-    """R² of a straight line through the costs, update and sweep."""
+    """R² of a straight line through the costs of updates and of sweeps."""
     size = np.array([float(row[symbol]) for row in rows])
 
     def r_squared(cost: NDArray[np.float64]) -> float:
@@ -207,7 +207,7 @@ def straightness(rows: list[Row], symbol: str) -> tuple[float, float]:
 
 
 def main(quick: bool, tell: Say) -> Section:
-    """All of it; `quick` at sizes that say nothing."""
+    """Run everything; `quick` uses sizes too small for meaningful results."""
     section = Section("speed")
     n_cases, n_parents, rounds = (100, 50, 3) if quick else (2000, 500, 15)
     tell("  an update beside a random number")

@@ -4,12 +4,12 @@
 (and the CSV files of the folder, target last, for base rates):
 
 halves     fits to two random halves of the table: |difference of mean q_j| over the root of the summed variances;
-coverage   outcomes drawn from the voting model with known importances: share of 90% intervals that contain the truth;
+coverage   outcomes drawn from the voting model with known importances: share of 90% intervals that contain them;
 steady     60 held-out patients, several seeds: differences of the probabilities, compared with the stated error;
 base       a row of missing values: the base rates, also with class weights;
 speed      predict_proba of 1,000 heart-sized cases, and a fit of 3,000 rows of 20 columns.
 
-Results are kept in results/stability.json, and docs/stability.md is written from them.
+Results are written to results/stability.json, and docs/stability.md is generated from them.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from bayespatch.model import Data, Model
 from bayespatch.tune import constants
 
 HOME = Path(__file__).parent
-N_ROUNDS = 150  # of a tenth of the outcomes each, before they follow from each other
+N_ROUNDS = 150  # rounds, each redrawing a tenth of the outcomes, until they follow the model
 RESULTS, PAGE = HOME / "results" / "stability.json", HOME.parent / "docs" / "stability.md"
 
 
 def halves(n_splits: int = 10) -> dict[str, Any]:
-    """Two fits that share no patient should differ as their posteriors say."""
+    """Compare two fits without common patients: their difference should match their posterior uncertainty."""
     X, y = datasets.load_heart()
     ratios = []
     for split in range(n_splits):
@@ -68,16 +68,16 @@ def halves(n_splits: int = 10) -> dict[str, Any]:
 
 
 def voting_data(rng: np.random.Generator, n: int, n_features: int, together: bool) -> tuple[Data, np.ndarray]:
-    """Features at random; importances from their prior, and outcomes from the votes of others given these.
+    """Random features, importances from their prior, and outcomes drawn from the votes of other cases.
 
-    Parents and cases apart: the posterior is that of the model from which the data came, exactly. `together`: every
-    case is a candidate parent of every other, as in a fit with all parents. Outcomes are then drawn again and again,
-    each given all others, some at a time, until each follows from the rest as the leave-one-out prediction says.
+    If parents and cases are disjoint, the posterior is exactly that of the model that generated the data. With
+    `together`, every case is a candidate parent of every other, as in a fit with all parents. Outcomes are then redrawn
+    repeatedly, some at a time, each given all the others, until they follow the leave-one-out predictions.
     """
     x = rng.integers(0, 3, (2 * n, n_features)).astype(np.float64)
     logits = rng.normal(COMMON_MEAN, COMMON_SD) + rng.normal(0.0, APART_SD, n_features)
     position = np.append(logits, rng.normal(LOG_SLOPE_MEAN, LOG_SLOPE_SD))
-    # At first outcomes follow a hidden pattern, so that there is something to find.
+    # Initially, outcomes follow a hidden pattern, so that there is something to learn.
     score = rng.normal(0.0, 1.0, (3, n_features))[x.astype(int), np.arange(n_features)].sum(axis=1)
     y = (score > np.median(score)).astype(np.int64)
     base = np.array([0.5, 0.5])
@@ -87,7 +87,7 @@ def voting_data(rng: np.random.Generator, n: int, n_features: int, together: boo
         return LeaveOneOut(data, Model(hyper=constants(data, base)), base)
 
     def probability(data: Data) -> np.ndarray:
-        """Of the second class, for each case, by the votes of its parents."""
+        """Probability of the second class for each case, from the votes of its parents."""
         return np.exp(density(data._replace(y=np.ones_like(data.y))).predict(position, False)[0])
 
     if not together:
@@ -102,7 +102,7 @@ def voting_data(rng: np.random.Generator, n: int, n_features: int, together: boo
 
 
 def coverage(n_tables: int = 50) -> dict[str, Any]:
-    """How often 90 % and 50 % intervals hold the importance from which the outcomes were drawn."""
+    """How often 90% and 50% intervals contain the importances from which the outcomes were drawn."""
     found: dict[str, Any] = {}
     for together in (False, True):
         inside: dict[float, list[float]] = {0.9: [], 0.5: []}
@@ -125,7 +125,7 @@ def coverage(n_tables: int = 50) -> dict[str, Any]:
 
 
 def steady(n_seeds: int = 4) -> dict[str, Any]:
-    """The same patients, the same training table, other seeds."""
+    """Predictions for the same patients from the same training table, with different seeds."""
     X, y = datasets.load_heart()
     order = np.random.default_rng(0).permutation(len(y))
     new, past = order[:60], order[60:]
@@ -162,7 +162,7 @@ def steady(n_seeds: int = 4) -> dict[str, Any]:
 
 
 def base(tables: list[Table]) -> dict[str, Any]:
-    """A row of missing values, beside the class frequencies."""
+    """The prediction for a row of missing values, compared with the class frequencies."""
     found = {}
     for table in tables:
         unknown = pd.DataFrame({name: pd.Series([np.nan], dtype=table.X[name].dtype) for name in table.X})
@@ -176,7 +176,7 @@ def base(tables: list[Table]) -> dict[str, Any]:
 
 
 def speed() -> dict[str, Any]:
-    """Wall-clock and processor seconds, with all cores."""
+    """Wall-clock and processor seconds on all cores."""
     X, y = datasets.load_heart()
     rows = X.iloc[np.random.default_rng(0).integers(0, len(X), 1000)]
     clf = PatchworkClassifier(random_state=0).fit(X, y)
@@ -201,7 +201,7 @@ def speed() -> dict[str, Any]:
 
 
 def page(found: dict[str, Any]) -> str:
-    """docs/stability.md."""
+    """The text of docs/stability.md."""
     parts = [
         (
             "# Calibration and stability",
@@ -290,7 +290,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = ("halves", "coverage", "steady", "base", "speed")
     parser.add_argument("--parts", nargs="*", choices=names, default=names)
-    parser.add_argument("--suite", type=Path, help="folder of further tables, for the base rates")
+    parser.add_argument("--suite", type=Path, help="folder with more tables, for the base rates")
     wanted = parser.parse_args()
     tables = [heart(), breast()]
     if wanted.suite is not None:

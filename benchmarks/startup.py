@@ -1,4 +1,4 @@
-"""How soon the first sweep is done: kernels are compiled once and kept on disk."""
+"""Time until the first sweep is done; kernels are compiled once and cached on disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from statistics import median
 
 from measure import Finding, Row, Say, Section, run_alone
 
-# In a fresh process, everything after the interpreter's own start is on the clock, NumPy too.
+# In a fresh process, everything after the start of the interpreter counts, including the import of NumPy.
 CHILD = """
 import time
 began = time.perf_counter()
@@ -36,7 +36,7 @@ print(json.dumps([imported - began, swept[0] - began]))
 
 
 def start(model: str, cache: str | None) -> tuple[float, float, float]:
-    """Seconds to import, to the first sweep, and from the call of the interpreter to its end."""
+    """Seconds until the import is done, until the first sweep is done, and for the whole process."""
     began = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", CHILD.format(model=model)],
@@ -50,11 +50,11 @@ def start(model: str, cache: str | None) -> tuple[float, float, float]:
 
 
 def main(quick: bool, tell: Say) -> Section:
-    """With an empty cache, which is thrown away afterwards; then with the cache that this has left."""
+    """Start with an empty temporary cache, and again with the cache that the first run has filled."""
     section = Section("startup")
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as cache:
-        # A quick run has no time to compile, and takes the kernels that are there.
+        # A quick run has no time to compile, so it uses the cached kernels.
         runs = {} if quick else {"first process: compiles": [start("I", cache)]}
         for model in ("I", "II", "III"):
             found = None if quick else cache

@@ -1,14 +1,14 @@
-"""Times to an event: the patchwork beside ridge Cox, a random survival forest and gradient boosting.
+"""Times to an event: the patchwork compared with ridge Cox, a random survival forest and gradient boosting.
 
     python benchmarks/survival.py --folds 10 --out benchmarks/results/survival.json
 
-Data and rivals are scikit-survival's. For each data set: concordance (Harrell) and integrated Brier score, means over
-the folds of one stratified cross-validation, and for the patchwork its calibration at three times: the mean predicted
-probability of the event beside the Kaplan-Meier estimate of all held-out cases.
+Data sets and other models are from scikit-survival. Reported for each data set: Harrell's concordance and the
+integrated Brier score, as means over the folds of a stratified cross-validation, and the patchwork's calibration at
+three times, that is, the mean predicted probability of the event and the Kaplan-Meier estimate for the held-out cases.
 
     python benchmarks/survival.py --coverage 40
 
-simulates tables with 0, 30 and 60 % censoring and says how often 90 % intervals of the survival function contain it.
+simulates tables with 0%, 30% and 60% censoring and reports how often 90% intervals contain the survival function.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from bayespatch import PatchworkSurvival
 from bayespatch.survival import kaplan_meier
 
 RIDGE = [0.1, 1.0, 10.0, 100.0]
-CALIBRATED_AT = (0.25, 0.5, 0.75)  # quantiles of the times of events
+CALIBRATED_AT = (0.25, 0.5, 0.75)  # quantiles of the event times
 
 
 def tables(rows):
@@ -42,13 +42,13 @@ def tables(rows):
     found = {name: load() for name, load in loaders.items()}
     X, y = load_flchain()
     chosen = np.random.default_rng(0).permutation(len(X))[:rows]
-    # The chapter is that of the cause of death: it is known only afterwards.
+    # The chapter is the cause of death, which is known only afterwards.
     found["FLCHAIN"] = X.iloc[chosen].reset_index(drop=True).drop(columns="chapter"), y[chosen]
     return found
 
 
 def as_numbers(X):
-    """What the rivals need: numbers, indicators of categories, medians for missing values."""
+    """Preprocessing for the other models: numbers, indicators of categories, medians for missing values."""
     numbers = pd.get_dummies(X, drop_first=True).astype(float)
     return numbers.fillna(numbers.median())
 
@@ -63,7 +63,7 @@ def rivals(seed):
 
 
 def times_of(y, train, test):
-    """Times at which predictions of a fold are judged: within the follow-up of both parts."""
+    """Times at which the predictions of a fold are evaluated, within the follow-up of both parts."""
     event, time = y.dtype.names
     happened = y[time][train][y[event][train]]
     grid = np.unique(np.quantile(happened, np.linspace(0.05, 0.95, 40)))
@@ -73,7 +73,7 @@ def times_of(y, train, test):
 
 def judged(y, train, test, risk, curves, times):
     event, time = y.dtype.names
-    known = y[time][test] < y[time][train].max()  # the censoring distribution is known up to there
+    known = y[time][test] < y[time][train].max()  # the censoring distribution is known up to this time
     brier = integrated_brier_score(y[train], y[test][known], np.clip(curves[known], 1e-9, 1.0), times)
     return [concordance_index_censored(y[event][test], y[time][test], risk)[0], brier]
 
@@ -117,7 +117,7 @@ def compare(X, y, folds, seed):
 
 
 def simulated(n, censored, rng):
-    """Weibull times with an interaction, and censoring that hits this share of the rows."""
+    """Weibull times with an interaction, of which this share is censored."""
     X = pd.DataFrame({"a": rng.normal(size=n), "b": rng.choice(["yes", "no"], n), "c": rng.normal(size=n)})
     log_rate = 0.8 * X.a + 0.8 * (X.b == "yes") * (X.c > 0)
     rate = np.exp(log_rate.to_numpy())
@@ -152,7 +152,7 @@ def coverage(n_tables, n, seed):
             "by_time": by_time.tolist(),
             "width": float(np.mean(width)),
         }
-        print(f"{censored:.0%} censored: 90 % intervals cover {np.mean(hits):.1%} {by_time.round(3)}", flush=True)
+        print(f"{censored:.0%} censored: 90% intervals cover {np.mean(hits):.1%} {by_time.round(3)}", flush=True)
     return found
 
 
