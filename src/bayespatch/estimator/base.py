@@ -196,8 +196,8 @@ class Patchwork(Storable, Learner, Generic[F]):
 
         Examples
         --------
-        >>> who = clf.neighbors([["yes", 60]], top=3)
-        >>> who.rows.shape, [y[row] for row in who.rows[0]]
+        >>> near = clf.neighbors([["yes", 60]], top=3)
+        >>> near.rows.shape, [y[row] for row in near.rows[0]]
         ((1, 3), ['sick', 'sick', 'sick'])
         """
         fitted = self._fitted()

@@ -296,7 +296,7 @@ class Explaining(Patchwork[F]):
         """
         fitted = self._fitted()
         if not isinstance(fitted, FittedClasses):
-            raise ValueError("a counterfactual needs classes, but this model predicts a number; use what_if")
+            raise ValueError("a counterfactual needs a classifier, but this model predicts a number; use what_if")
         changeable = _changeable(fitted, change)
         most = check_count("most", most, at_least=1)
         table = read_row(row, fitted.schema)

@@ -671,7 +671,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         """The training table under each coding to try."""
         y = fit.y
         options = {name: getattr(self, name) for name in _CODING}
-        codings: dict[str, Parameters] = {"as asked": {}}
+        codings: dict[str, Parameters] = {"as specified": {}}
         tried = self.hyper == "auto" and self.importances == "predictive"
         if isinstance(self.bins, str) and self.bins == "auto":
             options["bins"] = "quantile"

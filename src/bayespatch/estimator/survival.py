@@ -477,7 +477,7 @@ def _functions(times: Array, values: Array, start: float) -> AnyArray:
 def _read_at(times: ArrayLike) -> Array:
     at = np.atleast_1d(np.asarray(times, dtype=np.float64))
     if at.ndim != 1 or not np.isfinite(at).all() or np.any(at < 0.0):
-        raise ValueError(f"times={times!r} are not times; pass finite, nonnegative numbers")
+        raise ValueError(f"times={times!r} are not valid times; pass finite, nonnegative numbers")
     return at
 
 

@@ -104,8 +104,8 @@ def _closest(why: JSONMapping) -> Iterator[str]:
             if not (patch := part["features"][feature["name"]])["agrees"]
         ]
         differs = f"differs: {', '.join(other)}" if other else "agrees on all of these"
-        who = f"#{part['id']} {words.outcome(why, part['outcome'])}"
-        yield f"  {words.percent(part['vote_share']):>4} {who}; {differs}"
+        patient = f"#{part['id']} {words.outcome(why, part['outcome'])}"
+        yield f"  {words.percent(part['vote_share']):>4} {patient}; {differs}"
 
 
 def _boxed(lines: list[str]) -> list[str]:

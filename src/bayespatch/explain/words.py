@@ -18,7 +18,7 @@ DIFFER = 0.2  # opinions that differ by this much are reported as a disagreement
 WIDE = 2 * DIFFER  # a wider interval extends beyond DIFFER on at least one side of the answer
 FEW_KNOWN = 0.5  # precedent is not assessed if a smaller share of the findings is known
 MOST_POINTS = 6  # number of findings whose points are shown individually
-DISCLAIMER = to_translate("Supports clinical judgement; does not replace it")
+DISCLAIMER = to_translate("Supports clinical judgment; does not replace it")
 LIKE_THIS = to_translate("patients with similar predictions")  # the group whose mean risk the interval describes
 _YES, _NO = ("yes", "true", "1"), ("no", "false", "0")
 _PLACES = ("with ", "without ", "who ", "whose ")  # first words of phrases that follow a noun, in sentence order
@@ -259,8 +259,8 @@ def group_members(why: JSONMapping, part: JSONMapping) -> str:
     if not common and not most:
         return ngettext("{n} patient with various findings", "{n} patients with various findings", part["size"])
     noun = next((one.phrase for one in common if one.is_noun), "")
-    who = f"{language.count(part['size'])} {noun}" if noun else patients(part["size"])
-    text = f"{who}{_clause(common, noun)}"
+    members = f"{language.count(part['size'])} {noun}" if noun else patients(part["size"])
+    text = f"{members}{_clause(common, noun)}"
     if not most:
         return text
     noun = next((one.phrase for one in most if one.is_noun), "")

@@ -173,8 +173,8 @@ def _closest_rows(why: JSONMapping) -> list[list[_Cell]]:
     rows.append([_Cell(wrapped(text, letters, 99), True) for text in own])
     for part in why["neighbors"]:
         patches = [part["features"][feature["name"]] for feature in features]
-        who = [f"#{part['id']}, {words.percent(part['vote_share'])}", words.outcome(why, part["outcome"])]
-        cells = [_Cell(wrapped(text, letters, 99), False) for text in who]
+        patient = [f"#{part['id']}, {words.percent(part['vote_share'])}", words.outcome(why, part["outcome"])]
+        cells = [_Cell(wrapped(text, letters, 99), False) for text in patient]
         rows.append([*cells, *(_Cell(wrapped(patch["value"], letters, 99), patch["agrees"]) for patch in patches)])
     return rows
 
