@@ -27,8 +27,8 @@ SEARCHES: dict[str, dict[str, Any]] = {
         "where": [("age", ">=", 50), ("sex", "=", 1), ("thalach", "<", 150)],
         "offset": 10_000,
     },
-    "nobody": {"where": [("age", ">=", 60), ("age", "<", 50)]},
-    "past cases by age, the oldest first": {"where": [], "state": "past", "order": "age", "descending": True},
+    "no match": {"where": [("age", ">=", 60), ("age", "<", 50)]},
+    "past cases by age, oldest first": {"where": [], "state": "past", "order": "age", "descending": True},
     "one external id": {"where": [("external_id", "=", "P-77777")]},
 }
 
@@ -84,20 +84,20 @@ def large(section: Section, folder: Path, n: int, tell: Say) -> None:
                 {
                     "search": name,
                     "cases found": pages[0].total,
-                    "quickest of 15, ms": float(1000 * times.min()),
+                    "fastest of 15, ms": float(1000 * times.min()),
                     "median, ms": float(1000 * np.median(times)),
                     "processor, ms": float(1000 * np.median(busy)),
                 }
             )
-            tell(f"    {name}: {found[-1]['quickest of 15, ms']:.1f} ms")
+            tell(f"    {name}: {found[-1]['fastest of 15, ms']:.1f} ms")
         section.tables["casebase_search"] = found
         # Take the fastest run, because other programs may interfere.
-        slowest = max(float(row["quickest of 15, ms"]) for row in found)
-        what = f"search with a filter among {n} cases, the slowest of {len(found)} kinds (quickest of 15)"
+        slowest = max(float(row["fastest of 15, ms"]) for row in found)
+        what = f"search with a filter among {n} cases, slowest of {len(found)} kinds (fastest of 15)"
         section.findings.append(Finding(what, slowest, 50, at_most=True, unit=" ms"))
         timed("back up", lambda: base.backup(folder / "backup.db", by=BY))
-        timed("forget one case, and overwrite it on disk", lambda: base.forget(17, "asked for it", by=BY))
-        timed("verify the log", base.verify_audit)
+        timed("forget a case and overwrite it on disk", lambda: base.forget(17, "asked for it", by=BY))
+        timed("verify the audit log", base.verify_audit)
     section.tables["casebase_seconds"] = rows
 
 
@@ -131,7 +131,7 @@ def consultations(section: Section, folder: Path, quick: bool, tell: Say) -> Non
     cost = ratio(times["consult"], times["explain"])
     tell(f"    consult: {cost:.2f} times explain")
     section.findings.append(
-        Finding("a consultation, beside the explanation alone", cost, 1.3, at_most=True, unit=" times")
+        Finding("time of a consultation relative to its explanation", cost, 1.3, at_most=True, unit=" times")
     )
 
 

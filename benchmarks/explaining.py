@@ -27,8 +27,12 @@ def main(quick: bool, tell: Say) -> Section:
         seconds = interleaved(tasks, 2 if quick else 5, time.perf_counter)
         explain = float(np.median(seconds["explain"]))
         times = ratio(seconds["explain"], seconds["predict"])
-        rows.append({"cases": n_cases, "parents": len(X), "explain, s": explain, "over predict_proba": times})
-        section.findings.append(Finding(f"Explaining {n_cases} heart cases", explain, limit, at_most=True, unit=" s"))
+        rows.append({"cases": n_cases, "parents": len(X), "explain, s": explain, "relative to predict_proba": times})
+        section.findings.append(
+            Finding(
+                f"Explanations on the heart data, number of cases {n_cases}", explain, limit, at_most=True, unit=" s"
+            )
+        )
         tell(f"    {n_cases} cases: {explain:.2f} s, {times:.1f} times a prediction")
     section.tables["explaining_seconds"] = rows
     return section

@@ -60,7 +60,10 @@ def main(quick: bool, tell: Say) -> Section:
     each = [float(row["ns of processor / (N S P sweeps)"]) for row in rows]
     section.findings.append(
         Finding(
-            "Cost of a fit per N*S*P, largest table over smallest", each[min(2, len(each) - 1)] / each[0], 1.2, True
+            "Cost of a fit per N*S*P, largest table relative to smallest",
+            each[min(2, len(each) - 1)] / each[0],
+            1.2,
+            True,
         )
     )
     return section

@@ -20,9 +20,9 @@ def read(path: Path, on_two_cores: dict[tuple[int, int], float]) -> Section:
         "gpu",
         [
             Finding(f"{found['device']}, {size}, Model I: one sweep", models["I"]["gpu_ms"], 6, True, " ms"),
-            Finding(f"the same, over one core of its host: times as fast, {size}", full["ratio"], 1000, False),
+            Finding(f"the same, speedup over one core of its host, {size}", full["ratio"], 1000, False),
             Finding(f"{found['device']}, Model II / Model I, {size}", models["II"]["times_model_i"], 10, True),
-            *([Finding("the readmission file end to end", end["total_seconds"], 180, True, " s")] if end else []),
+            *([Finding("the readmission file, end to end", end["total_seconds"], 180, True, " s")] if end else []),
         ],
         {
             "gpu_sizes": [size_row(row, on_two_cores) for row in found["speed"]],
@@ -45,6 +45,6 @@ def size_row(row: dict[str, Any], on_two_cores: dict[tuple[int, int], float]) ->
         "arithmetic limit, ms": row["limit_ms"],
         "times the limit": row["times_limit"],
         "one core of its host, ms": row["core_ms"],
-        "times as fast": row["ratio"],
+        "speedup": row["ratio"],
         "two cores here, ms": "" if two is None else 1e3 * two,
     }

@@ -212,7 +212,7 @@ def beside_the_papers_sampler(quick: bool, section: Section, tell: Say) -> None:
     per_second = {str(row["engine"]): float(row["ESS per second"]) for row in rows}
     section.findings.append(
         Finding(
-            'Model I, heart, N=20, S=10: smallest ESS of q per second, over engine="paper"',
+            'Model I, heart, N=20, S=10: smallest ESS of q per second, relative to engine="paper"',
             per_second["cpu"] / per_second["paper"],
             100,
             at_most=False,

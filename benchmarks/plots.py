@@ -52,7 +52,7 @@ def plot_growth(rows: list[Row], path: Path) -> None:
 def plot_threads(rows: list[Row], path: Path) -> None:
     """Speedup of a sweep on two threads, by number of cases."""
     figure, axis = plt.subplots(figsize=(5, 3.2))
-    axis.plot([row["cases"] for row in rows], [row["times faster"] for row in rows], "o-", color=COLORS["I"])
+    axis.plot([row["cases"] for row in rows], [row["speedup"] for row in rows], "o-", color=COLORS["I"])
     axis.axhline(1, color="black", lw=0.8)
     axis.set(xscale="log", xlabel="cases N", ylabel="2 threads over 1 (sweep)", ylim=(0, 2.1))
     save(figure, path)

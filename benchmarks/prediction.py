@@ -36,8 +36,8 @@ def beside_the_sampler(n_cases: int, draws: int, rounds: int, section: Section, 
         posterior = clf.posterior_
         x = clf.schema_.encode(many).x
         past = clf.x_[clf.parents_], clf.y_[clf.parents_]
-        nobody = np.full(len(x), -1)  # none of them is a parent
-        new = Data(x, np.full(len(x), HIDDEN), *past, clf.schema_.n_values, 2, clf.schema_.windows, nobody)
+        no_parent = np.full(len(x), -1)  # no new case is a parent
+        new = Data(x, np.full(len(x), HIDDEN), *past, clf.schema_.n_values, 2, clf.schema_.windows, no_parent)
         n_draws = posterior.n_chains * posterior.n_draws
         engine = CpuEngine(new, posterior.model)
         state = engine.start(seed=0, chain=0)
@@ -61,12 +61,14 @@ def beside_the_sampler(n_cases: int, draws: int, rounds: int, section: Section, 
                 "cases": n_cases,
                 "parents": len(clf.parents_),
                 "draws used": n_draws,
-                "as many updates, s": float(np.median(seconds["update"])),
+                "same number of updates, s": float(np.median(seconds["update"])),
                 "prediction, s": float(np.median(seconds["predict"])),
                 "ratio": times,
             }
         )
-        section.findings.append(Finding(f"Prediction over as many updates, Model {kind}", times, 1.3, at_most=True))
+        section.findings.append(
+            Finding(f"Prediction time relative to the same number of updates, Model {kind}", times, 1.3, at_most=True)
+        )
         tell(f"    Model {kind}: {times:.2f}")
     section.tables["prediction_cost"] = rows
 

@@ -125,9 +125,7 @@ def conditions() -> list[str]:
 def remark(name: str, rows: list[Row]) -> list[str]:
     """A conclusion from a table."""
     if name == "speed_threads_by_cases":
-        paying = [
-            int(row["cases"]) for k, row in enumerate(rows) if all(float(r["times faster"]) > 1 for r in rows[k:])
-        ]
+        paying = [int(row["cases"]) for k, row in enumerate(rows) if all(float(r["speedup"]) > 1 for r in rows[k:])]
         return ["", f"Two threads are faster {f'from {paying[0]} cases on' if paying else 'at none of these sizes'}."]
     if name == "mixing_moves":
         gains = [

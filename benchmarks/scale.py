@@ -90,9 +90,7 @@ def sampling(section: Section, quick: bool, tell: Say) -> None:
         Finding(f"{what}: peak of the process with {FULL} draws", most, 2000, at_most=True, unit=" MB")
     )
     worst = max(float(row["added / computed"]) for row in rows)
-    section.findings.append(
-        Finding("memory that `sample` adds, over what it computes before", worst, 1.25, at_most=True)
-    )
+    section.findings.append(Finding("memory that `sample` adds, relative to its estimate", worst, 1.25, at_most=True))
 
 
 def parents(section: Section, quick: bool, tell: Say) -> None:
@@ -122,7 +120,11 @@ def parents(section: Section, quick: bool, tell: Say) -> None:
     slowest = max(float(row["seconds"]) for row in rows)
     section.findings.append(
         Finding(
-            f"choosing up to {rows[-1]['parents']} of {len(x)} cases as parents: slowest way", slowest, 30, True, " s"
+            f"choosing up to {rows[-1]['parents']} of {len(x)} cases as parents: slowest method",
+            slowest,
+            30,
+            True,
+            " s",
         )
     )
 

@@ -127,14 +127,14 @@ def on_two_threads(n_cases: int, n_parents: int, rounds: int, section: Section) 
             "what": text,
             "1 thread, ms": float(np.median(seconds[f"{name} 1"]) * 1e3),
             "2 threads, ms": float(np.median(seconds[f"{name} 2"]) * 1e3),
-            "times faster": speedups[name],
+            "speedup": speedups[name],
         }
         for name, text in {"update": "update of z and w", "sweep": "complete sweep"}.items()
     ]
     where = f"Model I, N={n_cases}, S={n_parents}, P=19"
     section.findings += [
-        Finding(f"2 threads over 1, {where}: complete sweep", speedups["sweep"], 1.8, at_most=False),
-        Finding(f"2 threads over 1, {where}: update of z and w", speedups["update"], 1.8, at_most=False),
+        Finding(f"Speedup with 2 threads, {where}: complete sweep", speedups["sweep"], 1.8, at_most=False),
+        Finding(f"Speedup with 2 threads, {where}: update of z and w", speedups["update"], 1.8, at_most=False),
     ]
 
 
@@ -156,10 +156,10 @@ def when_threads_pay(sizes: list[int], n_parents: int, rounds: int, section: Sec
                 "cases": n_cases,
                 "1 thread, ms": float(np.median(seconds["1"]) * 1e3 / repeats),
                 "2 threads, ms": float(np.median(seconds["2"]) * 1e3 / repeats),
-                "times faster": ratio(seconds["1"], seconds["2"]),
+                "speedup": ratio(seconds["1"], seconds["2"]),
             }
         )
-        tell(f"    {n_cases} cases: {rows[-1]['times faster']:.2f}")
+        tell(f"    {n_cases} cases: {rows[-1]['speedup']:.2f}")
     section.tables["speed_threads_by_cases"] = rows
 
 

@@ -74,7 +74,11 @@ def main(quick: bool, tell: Say) -> Section:
     slowest = max(float(row["import to first sweep, s"]) for row in rows[-3:])
     section.findings.append(
         Finding(
-            "a later process: from `import bayespatch` to the first finished sweep", slowest, 2, at_most=True, unit=" s"
+            "a later process: from `import bayespatch` to the end of the first sweep",
+            slowest,
+            2,
+            at_most=True,
+            unit=" s",
         )
     )
     return section

@@ -78,7 +78,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
     Parameters
     ----------
     model : {"I", "II", "III"}
-        Influence of a neighbor on a case: equal for all, by the number of features that matter, or learned separately
+        Influence of a neighbor on a case: equal for all neighbors, by the number of features that matter, or separate
         for each neighbor.
     likelihood : {"exact", "paper"}
         The exact likelihood, or the one printed in the paper.
