@@ -49,18 +49,18 @@ def warn_out_of_range(
         As in `warnings.warn`, counted from the caller.
     """
     beyond = outside(numbers, limits)
-    found = []
+    columns = []
     for j in np.flatnonzero(beyond.any(axis=0)).tolist():
         rows = np.flatnonzero(beyond[:, j])
         worst = rows[np.abs(beyond[rows, j]).argmax()]
         low, high = (number_text(float(end)) for end in limits[j])
-        found.append(
+        columns.append(
             f"{schema.columns[j].name!r} ({len(rows)} of {len(numbers)} cases, such as "
             f"{number_text(float(numbers[worst, j]))}; past cases {low} to {high})"
         )
-    if found:
+    if columns:
         warnings.warn(
-            f"numbers far outside the range of the past cases, in columns {', '.join(found)}; check them",
+            f"numbers far outside the range of the past cases, in columns {', '.join(columns)}; check them",
             OutOfRangeWarning,
             stacklevel=stacklevel + 1,
         )
@@ -83,14 +83,14 @@ def guard_numbers(schema: Schema, numbers: NDArray[np.float64], limits: NDArray[
 
 def guard_usual(schema: Schema, numbers: NDArray[np.float64], beyond: Sequence[str]) -> list[Guard]:
     """Warnings for numbers outside the usual range, except in the features `beyond`, which already have a warning."""
-    found = []
+    guards = []
     for column, number in zip(schema.columns, numbers.tolist(), strict=True):
         value = column.raw_value(number) if column.usual and column.name not in beyond else None
         if isinstance(value, int | float) and not column.usual[0] <= value <= column.usual[1]:
             low, high = (number_text(end) for end in column.usual)
             text = f"{column.called} is {column.own_value(number)}, outside the usual range, {low} to {high}."
-            found.append(Guard("usual", text))
-    return found
+            guards.append(Guard("usual", text))
+    return guards
 
 
 def guard_unseen(
@@ -153,7 +153,7 @@ def guard_combination(precedent: Precedent, features: Sequence[Feature]) -> list
 
 def guard_subgroups(groups: Sequence[Subgroup], overall: float) -> list[Guard]:
     """Warnings for subgroups that contain the case and have worse predictions."""
-    found = []
+    guards = []
     for group in groups:
         if group.worse == "accuracy":
             right, all_right = percent(group.accuracy), percent(overall)
@@ -161,7 +161,7 @@ def guard_subgroups(groups: Sequence[Subgroup], overall: float) -> list[Guard]:
                 f"Of {group.n} past cases with {group.label}: {group.value}, {right} were predicted correctly, "
                 f"compared with {all_right} of all past cases."
             )
-            found.append(Guard("subgroup", text))
+            guards.append(Guard("subgroup", text))
         elif group.worse == "calibration":
             name = max(group.stated, key=lambda m: abs(group.stated[m] - group.actual[m]))
             stated, actual = percent(group.stated[name]), percent(group.actual[name])
@@ -169,26 +169,26 @@ def guard_subgroups(groups: Sequence[Subgroup], overall: float) -> list[Guard]:
                 f"Among {group.n} past cases with {group.label}: {group.value}, the mean predicted probability of "
                 f"{name} was {stated}, but it occurred in {actual}."
             )
-            found.append(Guard("subgroup", text))
-    return found
+            guards.append(Guard("subgroup", text))
+    return guards
 
 
 def guard_rare(counts: dict[str, int], absent: Sequence[str] = ()) -> list[Guard]:
     """A warning for classes with few past cases, and one for classes without any past case that may vote."""
     few = {name: count for name, count in counts.items() if count < FEW}
-    found = []
+    guards = []
     if few:
         fewest = sorted(few, key=lambda name: few[name])
         named = ", ".join(f"{name} ({few[name]})" for name in fewest[:MOST_NAMED])
         others = len(few) - MOST_NAMED
         named += f" (+{others})" if others > 0 else ""
-        found.append(Guard("rare", f"Too few past cases had {named} for reliable predictions."))
+        guards.append(Guard("rare", f"Too few past cases had {named} for reliable predictions."))
     if absent:
         named = ", ".join(absent[:MOST_NAMED]) + (f" (+{len(absent) - MOST_NAMED})" * (len(absent) > MOST_NAMED))
-        found.append(
+        guards.append(
             Guard(
                 "absent",
                 f"No past case that can vote had {named}, so the answer rests on base rates and risk factors alone.",
             )
         )
-    return found
+    return guards

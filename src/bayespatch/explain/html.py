@@ -84,15 +84,15 @@ def environment() -> Environment:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
         raise ImportError('pages need jinja2: pip install "bayespatch[report]"') from error
-    found = Environment(
+    engine = Environment(
         loader=PackageLoader("bayespatch.explain"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.globals.update(words=words, follow=follow_up, _=_gettext, ngettext=_ngettext, language=language)
-    found.filters.update(
+    engine.globals.update(words=words, follow=follow_up, _=_gettext, ngettext=_ngettext, language=language)
+    engine.filters.update(
         percent=words.percent,
         points=words.points,
         interval=words.interval,
@@ -102,7 +102,7 @@ def environment() -> Environment:
         value=language.stored_value,
         stored=language.stored_text,
     )
-    return found
+    return engine
 
 
 def _number(value: float | None, digits: int = 2) -> str:

@@ -156,20 +156,20 @@ def explain_times(
     marks = round_times(end) or [end]
     at = float(marks[(len(marks) - 1) // 2]) if horizon is None else float(horizon)
     percentile = float(fitted.percentile(familiarity)[0])
-    found = _attribution(fitted, case, vote, at)
+    attribution = _attribution(fitted, case, vote, at)
     ends = 1.0 - fitted.survival_interval(votes, case.values[None], np.array([at]), level)[0, 0, ::-1]
     return SurvivalExplanation(
         case=_case(fitted, case),
         prediction={
             "event": fitted.event_name or "event",
             "time": at,
-            "probability": found["total"],
+            "probability": attribution["total"],
             "interval": ends.tolist(),
             "population": 1.0 - float(_population(fitted, np.array([at]))[0]),
             **_curve(fitted, case, votes, weights, np.linspace(0.0, end, N_TIMES), marks, level),
         },
         opinions=_opinions(fitted, case, votes, at),
-        attribution=found,
+        attribution=attribution,
         precedent={"adequate": percentile > quantile, "percentile": percentile, "quantile": quantile},
         neighbors=_neighbors(fitted, case, weights, top),
         features=_features(fitted, case),
@@ -289,10 +289,10 @@ def _attribution(fitted: FittedTimes, case: TimesCase, vote: Vote, at: float) ->
 
 
 def _case(fitted: FittedTimes, case: TimesCase) -> JSONObject:
-    found = guards.guard_numbers(fitted.schema, case.values, fitted.ranges)
-    found += guards.guard_usual(fitted.schema, case.values, [])
-    texts = [guard.text for guard in found]
-    kinds = [str(guard.kind) for guard in found]
+    warnings = guards.guard_numbers(fitted.schema, case.values, fitted.ranges)
+    warnings += guards.guard_usual(fitted.schema, case.values, [])
+    texts = [guard.text for guard in warnings]
+    kinds = [str(guard.kind) for guard in warnings]
     for column, unseen in zip(fitted.schema.columns, case.unseen.tolist(), strict=True):
         if unseen:
             texts.append(f"No past case has {column.called} = {case.texts[column.name]}, so none can agree with it.")
@@ -315,14 +315,14 @@ def _neighbors(fitted: FittedTimes, case: TimesCase, weights: Array, top: int) -
     best = np.argsort(-weights, kind="stable")[:top]
     best = best[weights[best] > 0.0]
     agrees = agreement(case.codes, case.data)
-    found = []
+    neighbors = []
     for b in best.tolist():
         row = int(fitted.parents[b])
         patches = {
             name: {"value": text, "agrees": bool(agrees[b, j])}
             for j, (name, text) in enumerate(fitted.texts_of(row).items())
         }
-        found.append(
+        neighbors.append(
             {
                 "index": row,
                 "id": fitted.named(row),
@@ -331,7 +331,7 @@ def _neighbors(fitted: FittedTimes, case: TimesCase, weights: Array, top: int) -
                 "features": patches,
             }
         )
-    return found
+    return neighbors
 
 
 def _features(fitted: FittedTimes, case: TimesCase) -> list[JSONObject]:
@@ -373,11 +373,11 @@ def sentences(why: JSONObject) -> Iterator[str]:
 
 def precedent(why: JSONObject) -> str:
     """Whether there is an adequate precedent."""
-    found = why["precedent"]
-    if found["adequate"]:
+    typical = why["precedent"]
+    if typical["adequate"]:
         return "Adequate precedent."
     return (
-        f"No adequate precedent: only {percent(found['percentile'])} of past patients are as unusual as this one. Do "
+        f"No adequate precedent: only {percent(typical['percentile'])} of past patients are as unusual as this one. Do "
         f"not rely on the answer."
     )
 

@@ -375,40 +375,40 @@ def votes(why: JSONMapping) -> str:
     if is_number(why):
         number_of = target or gettext("an outcome of")
         name = f"{number_of} {stored_value(label)}"
-        found = gettext(
+        shares = gettext(
             "Weighted by similarity, {share} of them had {outcome} (all patients: {base}).", outcome=name, **figures
         )
     elif _is_absence(why, label):
-        found = gettext(
+        shares = gettext(
             "Weighted by similarity, {share} of them had no {target} (all patients: {base}).", target=target, **figures
         )
     elif _names_target(why, text):
-        found = gettext(
+        shares = gettext(
             "Weighted by similarity, {share} of them had {outcome} (all patients: {base}).", outcome=text, **figures
         )
     else:
-        found = gettext(
+        shares = gettext(
             "Weighted by similarity, {share} of them were {outcome} (all patients: {base}).", outcome=text, **figures
         )
     like = like_this(why)
     if like is None:
-        return found
+        return shares
     of_these = ngettext(
         "Of {n} past patient with a similar share, {had}.",
         "Of {n} past patients with a similar share, {had}.",
         like["n"],
         had=like["had"],
     )
-    return f"{found} {of_these}"
+    return f"{shares} {of_these}"
 
 
 def like_this(why: JSONMapping) -> JSONObject | None:
     """Past patients with similar votes: their number (`n`), and how many `had` the class in focus, in words."""
-    found, label = why["prediction"]["like_this"], focus(why)
-    if found is None:
+    like, label = why["prediction"]["like_this"], focus(why)
+    if like is None:
         return None
-    n_class = found["n_class"] if found["class"] == label else found["n"] - found["n_class"]
-    return {"n": found["n"], "had": had(why, n_class, label)}
+    n_class = like["n_class"] if like["class"] == label else like["n"] - like["n_class"]
+    return {"n": like["n"], "had": had(why, n_class, label)}
 
 
 def opinions(why: JSONMapping) -> str | None:
@@ -446,11 +446,11 @@ def checks(why: JSONMapping) -> list[Check]:
     """The reliability checks of the answer, failed ones first."""
     known, both, typical = why["case"]["known"], why["opinions"], why["precedent"]
     few = known["n"] < FEW_KNOWN * known["of"] or typical["percentile"] is None
-    found = []
+    results = []
     if typical["percentile"] is not None and not typical["adequate"]:
-        found.append(Check(False, gettext(NO_PRECEDENT)))
+        results.append(Check(False, gettext(NO_PRECEDENT)))
     elif not few:
-        found.append(Check(True, gettext("Adequate precedent")))
+        results.append(Check(True, gettext("Adequate precedent")))
     if both is not None:
         apart = both["disagreement"]
         text = gettext(
@@ -458,18 +458,18 @@ def checks(why: JSONMapping) -> list[Check]:
             points=f"{100 * apart:.0f}",
             limit=f"{100 * DIFFER:.0f}",
         )
-        found.append(Check(apart < DIFFER, text))
-    found.append(_width(why))
+        results.append(Check(apart < DIFFER, text))
+    results.append(_width(why))
     n = len(warnings(why))
-    found.append(Check(n == 0, gettext("No warnings") if n == 0 else ngettext("{n} warning", "{n} warnings", n)))
+    results.append(Check(n == 0, gettext("No warnings") if n == 0 else ngettext("{n} warning", "{n} warnings", n)))
     if few:
         text = gettext("Only {n} of {of} findings known", n=known["n"], of=known["of"])
     else:
         text = gettext("{n} of {of} findings known", n=known["n"], of=known["of"])
-    found.append(Check(not few, text))
+    results.append(Check(not few, text))
     if not why["about"].get("converged", True):
-        found.append(Check(False, gettext("Uncertain importances")))
-    return sorted(found, key=lambda check: check.passed)
+        results.append(Check(False, gettext("Uncertain importances")))
+    return sorted(results, key=lambda check: check.passed)
 
 
 def _width(why: JSONMapping) -> Check:
@@ -493,24 +493,24 @@ def _width(why: JSONMapping) -> Check:
 
 def verdict(why: JSONMapping) -> str:
     """A short summary of the checks."""
-    found = checks(why)
-    failed = sum(not check.passed for check in found)
+    results = checks(why)
+    failed = sum(not check.passed for check in results)
     if failed:
-        return ngettext("{n} of {of} checks failed", "{n} of {of} checks failed", failed, of=len(found))
-    return ngettext("All {n} checks passed", "All {n} checks passed", len(found))
+        return ngettext("{n} of {of} checks failed", "{n} of {of} checks failed", failed, of=len(results))
+    return ngettext("All {n} checks passed", "All {n} checks passed", len(results))
 
 
 def precedent(why: JSONMapping) -> str:
     """How unusual the case is compared with all past patients."""
-    found, known = why["precedent"], why["case"]["known"]
-    if found["percentile"] is None:
+    typical, known = why["precedent"], why["case"]["known"]
+    if typical["percentile"] is None:
         return gettext(
             "No adequate precedent: too few features are known ({n} of {of}). Do not rely on the answer.",
             n=known["n"],
             of=known["of"],
         )
-    share, limit = percent(found["percentile"]), percent(found["quantile"])
-    if not found["adequate"]:
+    share, limit = percent(typical["percentile"]), percent(typical["quantile"])
+    if not typical["adequate"]:
         return gettext(
             "No adequate precedent: only {share} of past patients are as unusual as this one (limit: {limit}). "
             "Do not rely on the answer.",
@@ -534,8 +534,8 @@ def stability(why: JSONMapping) -> str | None:
 
 def error(why: JSONMapping) -> str | None:
     """The Monte Carlo error of the prediction; None if it is computed exactly."""
-    found = why["prediction"]["error"]
-    return gettext("Monte Carlo error: {points} points.", points=decimal(f"{100 * found:.1f}")) if found else None
+    value = why["prediction"]["error"]
+    return gettext("Monte Carlo error: {points} points.", points=decimal(f"{100 * value:.1f}")) if value else None
 
 
 def unexpected(why: JSONMapping, n: int = 3) -> str:
@@ -547,12 +547,12 @@ def unexpected(why: JSONMapping, n: int = 3) -> str:
 
 def caveats(why: JSONMapping) -> list[str]:
     """Details of the checks, and the limits that apply to every answer."""
-    found = [precedent(why), opinions(why), unexpected(why), stability(why), error(why)]
+    details = [precedent(why), opinions(why), unexpected(why), stability(why), error(why)]
     limits = (
         gettext("Similarity and points describe associations among past patients, not causes."),
         gettext("The answer applies to patients from the same setting and period as the past patients."),
     )
-    return [text for text in (*found, *limits) if text]
+    return [text for text in (*details, *limits) if text]
 
 
 class Step(NamedTuple):
