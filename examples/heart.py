@@ -1,6 +1,6 @@
-"""Heart disease from the raw table to pages: fit, check the chains, score on patients left out, explain, report.
+"""Heart disease, from the raw table to reports: fit, check convergence, score held-out patients, explain, report.
 
-``python examples/heart.py`` writes to build/heart; ``--quick`` takes short chains, to see that it runs.
+``python examples/heart.py`` writes to build/heart; ``--quick`` uses short chains for a quick test.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ def main() -> None:
     options = parse_options()
     settings = {"chains": 2, "draws": 20, "warmup": 20} if options.quick else {"draws": 1000, "warmup": 500}
 
-    # Raw values: numbers, codes with labels, and six patients with something missing. Nothing has to be prepared.
+    # Raw values: numbers, codes with labels, and six patients with missing values. No preprocessing is needed.
     X, y = bayespatch.datasets.load_heart()
     past, new, y_past, y_new = train_test_split(X, y, test_size=60, stratify=y, random_state=0)
     clf = bayespatch.PatchworkClassifier(random_state=0, **settings).fit(past, y_past)
 
     print(clf.tuning_.to_frame().to_string(index=False))
-    print(f"\nThe slowest quantities (converged: {clf.diagnostics_.converged}):\n{clf.diagnostics_.worst()}")
+    print(f"\nSlowest-mixing quantities (converged: {clf.diagnostics_.converged}):\n{clf.diagnostics_.worst()}")
 
     p = clf.predict_proba(new)
-    print(f"\n60 patients left out: AUC {roc_auc_score(y_new, p[:, 1]):.3f}, log loss {log_loss(y_new, p):.3f}")
+    print(f"\n60 held-out patients: AUC {roc_auc_score(y_new, p[:, 1]):.3f}, log loss {log_loss(y_new, p):.3f}")
 
-    # The patient about whom the model is least sure
+    # The patient with the most uncertain prediction
     patient = new.iloc[abs(p[:, 1] - 0.5).argmin()]
     why = clf.explain(patient)
     print(f"\n{why}")
@@ -47,7 +47,7 @@ def main() -> None:
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, default=Path("build/heart"), help="folder (default: build/heart)")
-    parser.add_argument("--quick", action="store_true", help="short chains: to see that it runs")
+    parser.add_argument("--quick", action="store_true", help="short chains, for a quick test")
     return parser.parse_args()
 
 

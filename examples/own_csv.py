@@ -1,7 +1,7 @@
-"""Your own CSV file: read it, say what its columns are, fit, explain a row, save the model.
+"""Your own CSV file: read it, choose the coding of its columns, fit, explain a row, save the model.
 
-``python examples/own_csv.py patients.csv --target outcome --id patient``; without a file a small one is made up, with
-spaces, accents and missing values in it.
+``python examples/own_csv.py patients.csv --target outcome --id patient``. Without a file, the example creates a small
+one with spaces, accents and missing values.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ def main() -> None:
 
     table = pd.read_csv(options.csv)
     if options.id:
-        table = table.set_index(options.id)  # the index is what a case is called; it is not a feature
+        table = table.set_index(options.id)  # the index names the cases; it is not a feature
     table = table[table[options.target].notna()]
     X, y = table.drop(columns=options.target), table[options.target]
 
-    # Numbers are binned or compared by rank, texts are categories, and missing is left out of the comparison here.
-    # bins={"age": [40, 60]} or windows={"weight (kg)": 10} would say so for single columns.
+    # Numbers are binned or compared by rank, text is categorical, and missing values are not compared here.
+    # Pass bins={"age": [40, 60]} or windows={"weight (kg)": 10} to choose the coding of individual columns.
     clf = bayespatch.PatchworkClassifier(missing="ignore", random_state=0, **settings)
     clf.fit(X.iloc[:-1], y.iloc[:-1])
     for column in clf.schema_.columns:
@@ -40,11 +40,11 @@ def main() -> None:
     model = options.out / "model.bpatch"
     clf.save(model, overwrite=True)
     assert (bayespatch.load(model).predict_proba(X) == clf.predict_proba(X)).all()
-    print(f"\nSaved, past cases included: {model}")
+    print(f"\nSaved with the past cases: {model}")
 
 
 def made_up(n: int = 80) -> pd.DataFrame:
-    """Patients who do not exist."""
+    """Fictitious patients."""
     rng = np.random.default_rng(0)
     age = rng.integers(20, 90, n)
     fever = rng.choice(["oui", "non"], n)
@@ -64,11 +64,11 @@ def made_up(n: int = 80) -> pd.DataFrame:
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("csv", type=Path, nargs="?", help="the file; the first row has names (default: one is made up)")
-    parser.add_argument("--target", default="outcome", help="the column to predict (default: outcome)")
-    parser.add_argument("--id", help="the column that names the cases")
+    parser.add_argument("csv", type=Path, nargs="?", help="file with column names in row 1 (default: create one)")
+    parser.add_argument("--target", default="outcome", help="column to predict (default: outcome)")
+    parser.add_argument("--id", help="column with the names of the cases")
     parser.add_argument("--out", type=Path, default=Path("build/own_csv"), help="folder (default: build/own_csv)")
-    parser.add_argument("--quick", action="store_true", help="short chains: to see that it runs")
+    parser.add_argument("--quick", action="store_true", help="short chains, for a quick test")
     return parser.parse_args()
 
 

@@ -1,6 +1,6 @@
-"""In a scikit-learn pipeline, with a grid search: does the model help itself to the best settings, or do we?
+"""A scikit-learn pipeline with a grid search: compare the model's automatic settings with settings from a grid.
 
-``python examples/pipeline.py``; ``--quick`` takes few patients and short chains, to see that it runs.
+``python examples/pipeline.py``; ``--quick`` uses few patients and short chains for a quick test.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ def main() -> None:
         ]
     )
     grid = {
-        "patchwork__hyper": ["auto", Hyperparameters(alpha=5 / len(X))],  # tuned in each fold, or ours
+        "patchwork__hyper": ["auto", Hyperparameters(alpha=5 / len(X))],  # tuned automatically in each fold, or fixed
         "patchwork__missing": ["category", "ignore"],
     }
     folds = StratifiedKFold(2 if options.quick else 5, shuffle=True, random_state=0)
     search = GridSearchCV(pipeline, grid, scoring="neg_log_loss", cv=folds, error_score="raise").fit(X, y)
 
-    found = pd.DataFrame(search.cv_results_["params"]).assign(log_loss=-search.cv_results_["mean_test_score"])
-    found["patchwork__hyper"] = [h if isinstance(h, str) else f"alpha={h.alpha:.3f}" for h in found["patchwork__hyper"]]
-    print(found.sort_values("log_loss").to_string(index=False))
+    table = pd.DataFrame(search.cv_results_["params"]).assign(log_loss=-search.cv_results_["mean_test_score"])
+    table["patchwork__hyper"] = [h if isinstance(h, str) else f"alpha={h.alpha:.3f}" for h in table["patchwork__hyper"]]
+    print(table.sort_values("log_loss").to_string(index=False))
 
     best = search.best_estimator_
     print(best[-1].explain(best[0].transform(X.iloc[:1])))
 
 
 def without_side(X: pd.DataFrame) -> pd.DataFrame:
-    """The table without a column that should not make patients alike."""
+    """Drop a column that should not make patients similar."""
     return X.drop(columns="breast")
 
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="few patients, short chains: to see that it runs")
+    parser.add_argument("--quick", action="store_true", help="few patients and short chains, for a quick test")
     return parser.parse_args()
 
 

@@ -1,7 +1,7 @@
-"""What if: change a value of a patient, and see which past patients would speak then, and what they would say.
+"""What if: change a patient's values, and see how the prediction and the closest past patients change.
 
-It shows what the model would say about another patient; it does not show what a treatment would do to this one.
-``python examples/what_if.py``; ``--quick`` takes short chains, to see that it runs.
+This shows the model's prediction for a different patient; it does not show the effect of a treatment on this one.
+``python examples/what_if.py``; ``--quick`` uses short chains for a quick test.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def main() -> None:
     print("\nOne value at a time:")
     for changes in ({"cp": 1}, {"thal": 7}, {"age": 70}, {"chol": 350}, {"cp": 4, "thal": 7, "ca": 2}):
         shift = clf.what_if(patient, changes).shift
-        said = ", ".join(f"{name} {100 * points:+.0f} points" for name, points in shift.items())
-        print(f"  {changes}: {said}")
+        text = ", ".join(f"{name} {100 * points:+.0f} points" for name, points in shift.items())
+        print(f"  {changes}: {text}")
 
 
 def parse_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="short chains: to see that it runs")
+    parser.add_argument("--quick", action="store_true", help="short chains, for a quick test")
     return parser.parse_args()
 
 

@@ -81,8 +81,8 @@ VALUES = (
     *("yes", "no", "True", "False", "missing", "not known", "withheld", " to ", "any value"),
     *("accuracy", "log loss", "Brier score", "mutual information", "random forest", "this model"),
     *("categorical", "ordinal", "binned", "windowed", "ranked"),
-    *("under {0}", "{0} or more", "{0} to {1}, alike within {2}"),
-    "{0} to {1}, alike where at most {2}% of the past cases lie between",
+    *("under {0}", "{0} or more", "{0} to {1}, close if within {2}"),
+    "{0} to {1}, close if at most {2}% of the past cases lie in between",
 )
 
 

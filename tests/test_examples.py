@@ -17,7 +17,7 @@ RUNS = {
     "own_csv": (["--quick", "--out", "{}"], ["fièvre: categorical", "known outcome", "saved"]),
     "pipeline": (["--quick"], ["log_loss", "auto", "ignore"]),
     "what_if": (["--quick"], ["what if: chest pain", "one value at a time"]),
-    "regression": (["--quick"], ["mean absolute error", "80 % intervals", "neighbors of the first"]),
+    "regression": (["--quick"], ["mean absolute error", "80% intervals", "neighbors of the first"]),
 }
 
 

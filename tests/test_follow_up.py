@@ -158,15 +158,15 @@ def test_event_columns_are_not_summarized_by_themselves():
 @pytest.mark.parametrize(
     ("change", "kinds", "complaint"),
     [
-        ({}, {"drog": None}, "'drog', which the table does not have; did you mean 'drug'"),
+        ({}, {"drog": None}, "'drog', which is not in the table; did you mean 'drug'"),
         ({}, "drug", r"is a string; pass a list of columns, such as \['drug'\]"),
         ({}, {"days": "time"}, "is a time without an event"),
         ({}, {"drug": "therapy"}, "is not valid; choose one of"),
-        ({}, {"drug": "number"}, "'drug' holds texts, and a number is needed"),
+        ({}, {"drug": "number"}, "'drug' contains text, but its kind is 'number'"),
         ({"days": -1.0}, KINDS, "'days' has negative times: -1 in row 0"),
         ({"died": 0.5}, KINDS, "'died' has 0.5 in row 0"),
         ({"died": 0.0}, KINDS, "'died' has no event"),
-        ({"died": "no"}, KINDS, "'died' holds texts, such as 'no'"),
+        ({"died": "no"}, KINDS, "'died' contains text, such as 'no'"),
         ({"days": np.nan, "died": 1.0}, KINDS, "no finite time in row 0 although the event happened"),
         ({"stay": np.nan}, ["stay"], "'stay' is empty; drop it"),
         ({"drug": [str(k) for k in range(120)]}, KINDS, "'drug' has 120 different values"),

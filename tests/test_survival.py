@@ -134,7 +134,7 @@ def test_weighted_cumulative_incidence_is_that_of_lifelines_without_ties():
         ([1.0, 2.0], [0, 0], "'died' has no event: all 2 times are censored"),
         ([1.0, 2.0], [1, 2], "'died' has 2 in row 1. Use 1"),
         ([1.0, 2.0], [1, np.nan], "'died' has nan in row 1"),
-        ([1.0, 2.0], [1], r"'days' has shape \(2,\) and 'died' \(1,\)"),
+        ([1.0, 2.0], [1], r"'days' has shape \(2,\), but 'died' has shape \(1,\)"),
         (["soon", 2.0], [1, 0], "must be numbers"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Bayesian Patchworks: predictions from the past cases, and the features, that matter for a new case.
+"""Bayesian Patchworks: predictions from the past cases and features that matter for a new case.
 
 Public names are loaded on first use, so that ``import bayespatch`` is fast and needs no optional package.
 

@@ -1,22 +1,23 @@
 """Importance of features for predictions.
 
-As features become known, the log loss of past cases, each predicted from all others, falls from that of the base rates
-to that of the pooled prediction. The importance of a feature is its Shapley value: the decrease when this feature
-becomes known, averaged over all orders in which features can become known, as a share of the base rates' log loss. The
-shares of all features add up to McFadden's pseudo-R2 of the model. Two columns with the same content share their joint
-importance. A feature without which the model would predict better has importance 0.
+As features become known, the log loss of past cases, each predicted from all the others, falls from the loss of the
+base rates to the loss of the pooled prediction. The importance of a feature is its Shapley value: the decrease in the
+loss when the feature becomes known, averaged over all orders in which features can become known, as a share of the base
+rates' log loss. The shares of all features add up to the model's McFadden pseudo-R2. Two columns with the same content
+share their joint importance. A feature without which the model would predict better has importance 0.
 
 - An unknown feature is withheld from the fitted model, without refitting: it does not affect the weights of past cases
   and adds nothing to the additive opinion. The log weights are the means of their draws.
-- No case is predicted by parameters learned from it. The past cases are split into folds, with all cases of a patient
-  in one. Without a fold, the importances q move by one Newton step, and the additive opinion is fitted again.
-- Intervals are those of the delete-a-group jackknife over the folds, which covers both the choice of the cases and what
-  was learned from them, with the Monte Carlo error of the orders that were drawn.
-- In a large table, an evenly spread sample of past cases is predicted from all others. With more than `MOST_FOLDED`
-  past cases, a single one hardly affects the model, and the interval covers only the choice of the cases.
+- No case is predicted with parameters learned from it. The past cases are split into folds, with all cases of a patient
+  in the same fold. When a fold is left out, the importances q are updated by one Newton step, and the additive opinion
+  is refitted.
+- Intervals come from the delete-a-group jackknife over the folds, plus the Monte Carlo error of the sampled orders. The
+  jackknife covers both the choice of the cases and the parameters learned from them.
+- In a large table, an evenly spread sample of past cases is predicted from all the others. With more than `MOST_FOLDED`
+  past cases, a single case hardly affects the model, so the interval covers only the choice of the cases.
 
-Sampled votes are replaced by closed-form votes under the posterior mean of q, calibrated separately: sampling a
-prediction for each subset of features would take minutes.
+Sampled votes are replaced with separately calibrated closed-form votes under the posterior mean of q, because sampling
+a prediction for each subset of features would take minutes.
 """
 
 from __future__ import annotations
@@ -45,12 +46,12 @@ from bayespatch.types import AnyArray
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-LEVEL = 0.95  # of the intervals
+LEVEL = 0.95  # probability of the intervals
 N_FOLDS, MOST_FOLDED = 20, 4000
-N_WEIGHINGS = 2**31  # past cases that are weighed at most, over all cases and subsets of features
-LEAST_CASES, MOST_CASES = 200, 2000  # that are predicted
-N_GROUPS, N_SHIFTS = 4, 2  # of orders: in each group a random one, shifted, each with its reverse
-MOST_EXACT = 4  # features of which all orders are taken
+N_WEIGHINGS = 2**31  # upper limit on weight computations over all cases and subsets of features
+LEAST_CASES, MOST_CASES = 200, 2000  # limits on the number of past cases predicted
+N_GROUPS, N_SHIFTS = 4, 2  # groups of orders; shifts of the random order in each group, each with its reverse
+MOST_EXACT = 4  # up to this number of features, all orders are used
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,14 +61,14 @@ class FeatureImportance:
     Attributes
     ----------
     gains : array of shape (P,)
-        Decrease of the leave-one-out log loss due to each feature, as a share of that of the base rates. Below 0
-        if the model would predict better without the feature.
+        Decrease in the leave-one-out log loss due to each feature, as a share of the base rates' log loss. Negative if
+        the model would predict better without the feature.
     gain_intervals : array of shape (P, 2)
-        Their intervals, with level `LEVEL`.
+        Intervals of the gains, with probability `LEVEL`.
     loss_without, loss : float
         Log loss without features and with all features, in nats per case.
     n_cases : int
-        Past cases that were predicted.
+        Number of past cases predicted.
 
     Examples
     --------
@@ -84,7 +85,7 @@ class FeatureImportance:
 
     @property
     def values(self) -> Array:
-        """Importances, (P,): the gains, or 0 where a gain is below 0."""
+        """Importances, (P,): the gains, or 0 for negative gains."""
         return np.maximum(self.gains, 0.0)
 
     @property
@@ -94,12 +95,12 @@ class FeatureImportance:
 
     @property
     def harmful(self) -> NDArray[np.bool_]:
-        """Features without which the model would predict better: the whole interval of the gain is below 0, (P,)."""
+        """Whether the model would predict better without each feature: its whole interval is below 0, (P,)."""
         return self.gain_intervals[:, 1] < 0.0
 
 
 class PooledModel(NamedTuple):
-    """The predictors of past cases, and the past cases.
+    """The parts of a model that predict past cases, and the past cases.
 
     Attributes
     ----------
@@ -107,21 +108,21 @@ class PooledModel(NamedTuple):
     past : Data
         n past cases with their classes, and the parents that vote on them.
     calibration : Calibration
-        Of the votes.
+        Calibration of the votes.
     opinion : AdditiveScore, AdditiveMean, array of shape (T, M), or None
-        The second opinion; a user's own model is given by its leave-one-out probabilities, which do not depend on the
-        known features.
+        The second opinion. A user's model is represented by its leave-one-out probabilities, which are the same
+        whatever features are known.
     pool : Pool or None
     values : array of shape (T, P)
         The training table as `EncodedTable.values`.
     outcomes : array of shape (T,)
-        Outcomes of the additive opinion: classes or numbers.
+        Outcomes for the additive opinion: classes or numbers.
     cases : int array of shape (n,)
-        Rows of the training table of the past cases.
+        Rows of the past cases in the training table.
     edges : array
-        Where numbers are cut into classes.
+        Edges at which numbers are cut into classes.
     weights : array of shape (T,), or None
-        Weight of each row of the training table in learning.
+        Weight of each row of the training table in the fit.
     """
 
     posterior: Posterior
@@ -143,9 +144,9 @@ def measure_importance(model: PooledModel, *, n_threads: int = 1, seed: int = 0)
     ----------
     model : PooledModel
     n_threads : int
-        Threads; the result does not depend on it.
+        Number of threads; it does not affect the result.
     seed : int
-        Of the orders and the folds.
+        Seed of the orders and the folds.
     """
     rng = np.random.default_rng([seed, 41])
     n, n_features = model.past.x.shape
@@ -182,8 +183,8 @@ def measure_importance(model: PooledModel, *, n_threads: int = 1, seed: int = 0)
 def drawn_orders(n_features: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:
     """Groups of orders in which the features become known, each of shape (O, P).
 
-    All orders of up to `MOST_EXACT` features are one group. Otherwise a group has a random order, cyclically shifted so
-    that each feature comes both early and late, and the reverse of each.
+    For up to `MOST_EXACT` features, all orders form one group. Otherwise, a group has a random order, cyclic shifts of
+    it in which each feature comes both early and late, and the reverse of each.
 
     Examples
     --------
@@ -204,7 +205,7 @@ def drawn_orders(n_features: int, rng: np.random.Generator) -> list[NDArray[np.i
 
 @dataclass(frozen=True, eq=False)
 class _Predictor:
-    """Log probabilities of past cases where only some of their features are known."""
+    """Log probabilities of past cases if only some of their features are known."""
 
     model: PooledModel
     closed: ClosedForm
@@ -213,7 +214,7 @@ class _Predictor:
     covariance: Array  # (K, K) of the log weights
     slope: float
     opinion: AdditiveScore | AdditiveMean | Array | None
-    rows: Rows  # past cases that are predicted
+    rows: Rows  # past cases to predict
     n_threads: int
 
     @classmethod
@@ -225,7 +226,7 @@ class _Predictor:
         closed = ClosedForm.of(posterior, past)
         assert posterior.log_weights is not None
         weights = posterior.log_weights.reshape(-1, posterior.log_weights.shape[2])
-        # Only importances that were learned from the outcomes of the past cases move if some are left out.
+        # Leaving out past cases changes only importances that were learned from their outcomes.
         learned = posterior.steps is not None
         covariance = (
             np.atleast_2d(np.cov(weights.T)) if learned and len(weights) > 1 else np.zeros((weights.shape[1],) * 2)
@@ -241,7 +242,7 @@ class _Predictor:
         return replace(found, calibration=Calibration.learn(votes, past.y[rows], base, anchor=model.calibration.anchor))
 
     def without(self, left_out: NDArray[np.bool_]) -> _Predictor:
-        """Estimates without some of the past cases, (n,): one Newton step."""
+        """The predictor without some of the past cases, (n,), by one Newton step."""
         past, rows = self.model.past, self.rows
         opinion = self.opinion
         if isinstance(opinion, AdditiveScore | AdditiveMean):
@@ -258,7 +259,7 @@ class _Predictor:
         return replace(self, opinion=opinion, log_weights=np.maximum(self.log_weights + step, 0.0))
 
     def _gradient(self, rows: Rows, keep: NDArray[np.bool_]) -> Array:
-        """Derivative by the log weights, (K,), of the log likelihood of some cases, on which some parents vote."""
+        """Gradient of the log likelihood of some cases, on which some parents vote, in the log weights, (K,)."""
         past, closed = self.model.past, self.closed
         if not len(rows) or not keep.any():
             return np.zeros_like(self.log_weights)
@@ -291,9 +292,9 @@ class _Predictor:
         Returns
         -------
         array of shape (n, 2)
-            Without any feature and with all.
+            Log probabilities with no known features and with all.
         array of shape (G, n, P)
-            Of each group of orders: the increase of the log probability when a feature becomes known.
+            For each group of orders, the increase in the log probability when a feature becomes known.
         """
         n_features = groups[0].shape[1]
         prefix = np.tril(np.ones((n_features, n_features)), -1)[1:]
@@ -312,7 +313,7 @@ class _Predictor:
         return log_p[:, :2], gains
 
     def _votes(self, places: Rows, masks: Array) -> Array:
-        """Shares of the votes, (n, C, M), where the features are known that C rows of `masks` name."""
+        """Shares of the votes, (n, C, M), if the features in each of the C rows of `masks` are known."""
         past, closed, rows = self.model.past, self.closed, self.rows[places]
         sums = vote(
             closed.index,
@@ -324,7 +325,7 @@ class _Predictor:
         return (1.0 - LEAST) * sums.shares(closed.heard) + LEAST * closed.base
 
     def _log_probabilities(self, places: Rows, masks: Array) -> Array:
-        """Log probabilities of the classes that came, (n, C)."""
+        """Log probabilities of the observed classes, (n, C)."""
         model, rows = self.model, self.rows[places]
         p = self.calibration.apply(self._votes(places, masks))
         additive = _additive(self.opinion, model, model.cases[rows], masks)
@@ -337,7 +338,7 @@ class _Predictor:
 def _additive(
     opinion: AdditiveScore | AdditiveMean | Array | None, model: PooledModel, rows: Rows, masks: Array
 ) -> Array | None:
-    """Probabilities by the second opinion, (n, C, M), of rows of the training table with some features known."""
+    """Probabilities from the second opinion, (n, C, M), for rows of the training table with some features known."""
     if opinion is None:
         return None
     if isinstance(opinion, AdditiveScore):
@@ -350,7 +351,7 @@ def _additive(
 
 
 def _in_closed_form(posterior: Posterior, past: Data) -> Posterior:
-    """A posterior whose votes are sampled, with the weights that its importances have in closed form."""
+    """A posterior with sampled votes, converted to closed-form weights under the mean of its importances."""
     effects = Effects(posterior.model, past.n_values)
     q = posterior.q.mean(axis=(0, 1))[None, None]
     agree, differ = np.log(1.0 - q + q * effects.r_agree), np.log(1.0 - q + q * effects.r_differ)
@@ -361,18 +362,18 @@ def _in_closed_form(posterior: Posterior, past: Data) -> Posterior:
 
 
 def _units_of_parents(past: Data) -> Rows:
-    """Parents of one patient have the same number."""
+    """A number for each parent; parents of the same patient share it."""
     return np.arange(len(past.x_parents)) if past.groups is None else past.groups
 
 
 def _units_of_cases(past: Data) -> Rows:
-    """Cases of one patient have the same number, which is that of the parents of the patient."""
+    """A number for each case; cases and parents of the same patient share it."""
     units = _units_of_parents(past)
-    nobody = units.max(initial=0) + 1 + np.arange(len(past.x))
-    return np.where(past.own_parent >= 0, units[past.own_parent], nobody)
+    new = units.max(initial=0) + 1 + np.arange(len(past.x))
+    return np.where(past.own_parent >= 0, units[past.own_parent], new)
 
 
 def _folds(past: Data, rng: np.random.Generator) -> Rows:
-    """The fold of each past case; a patient's cases are in one."""
+    """The fold of each past case; all cases of a patient are in the same fold."""
     units, place = np.unique(_units_of_cases(past), return_inverse=True)
     return rng.permutation(np.arange(len(units)) % min(N_FOLDS, len(units)))[place]

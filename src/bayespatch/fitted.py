@@ -1,8 +1,8 @@
 """Everything that `fit` learns, as one immutable object.
 
 An estimator stores a single `Fitted` and replaces it in one assignment, so a prediction in another thread sees either
-the old model or the new one. Predictions, explanations, files and the case base all read a `Fitted`; scikit-learn's
-attributes with a trailing underscore are properties that read from it.
+the old model or the new one. Predictions, explanations, files and the case base all use a `Fitted`. The attributes with
+a trailing underscore, as in scikit-learn, are properties that read from it.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from bayespatch.types import AnyArray, JSONObject, TableLike
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-# Past cases from which values are withheld, and draws of each chain that vote on them
+# Number of past cases from which values are withheld, and of the draws per chain that vote on them
 MOST_COMPARED, FEW_DRAWS = 300, 20
-# Cached properties that explanations use and that do not depend on the case
+# Cached properties that explanations use and that are independent of the case
 _OF_ALL_CASES = ("importance", "subgroups", "familiarity", "loo_probabilities", "ranges", "sample_past", "_withheld")
-MOST_AROUND = 2000  # past cases that are fetched for an explanation, where all are elsewhere
-MOST_COUNTED = 300  # past cases on which votes are counted by `neighbor_totals` and `has_as_neighbor`
+MOST_AROUND = 2000  # past cases fetched for an explanation if they are partitioned
+MOST_COUNTED = 300  # past cases for which `neighbor_totals` and `has_as_neighbor` count votes
 
 
 class OpinionOnCases(NamedTuple):
@@ -64,12 +64,12 @@ class OpinionOnCases(NamedTuple):
         Numeric outcomes only: maps shares of the votes, (1, S), a level and the row of the case to the pooled mean and
         the lower and upper end of its interval, (3,).
     base : array of shape (M,), or None
-        Base rates, from which `points` count.
+        Base rates, from which `points` start.
     of_known : function, optional
-        Maps a row and sets of known features, (k, P), to the predictions of the opinion if nothing else is known:
+        Maps a row and sets of known features, (k, P), to the opinion's predictions if nothing else is known:
         probabilities, (k, M), or means, (k,), for numeric outcomes.
     uses : bool array of shape (n, P), or None
-        Which features contribute, including missing ones if missing counts as a value.
+        Whether each feature contributes; missing values contribute if missing is a value.
     """
 
     probabilities: Array
@@ -89,13 +89,13 @@ class Fitted(ABC):
     Attributes
     ----------
     schema : Schema
-        How columns are coded.
+        The coding of the columns.
     x, values : arrays of shape (n, P)
         The training table as codes, and as `EncodedTable.values` (numbers instead of bins).
     y : int array of shape (n,)
         Classes; a numeric outcome is divided into classes.
     groups : int array of shape (n,), or None
-        Rows of one group (a patient's visits) never vote on each other.
+        Group of each row. Rows of a group, such as a patient's visits, never vote on each other.
     ids : tuple of n strings, or None
         Names of the rows; None if they are numbered.
     parents, cases : int arrays of shape (S,) and (N,)
@@ -103,34 +103,34 @@ class Fitted(ABC):
     posterior : Posterior
         Draws of the importances and of all other sampled quantities.
     tuning : Tuning or None
-        Settings that were compared; None if the user gave `hyper`.
+        The settings that were compared; None if the user passed `hyper`.
     loo : LeaveOneOutVotes
         Leave-one-out votes on past cases.
     calibration : Calibration
         Maps votes to probabilities.
     opinion, pool
-        The second opinion and how it is pooled with the precedents; None if there is none.
+        The second opinion, and its pool with the precedents; None without a second opinion.
     class_names : tuple of M strings
     target : str
         Name of the outcome; may be empty.
     feature_names : tuple of P strings, or None
-        Column names, if the training table had any (scikit-learn's `feature_names_in_`).
+        Column names of the training table, if it had any (scikit-learn's `feature_names_in_`).
     salt : bytes
-        32 random bytes, stored with the past cases so that their checksum reveals nothing.
+        32 random bytes, stored with the past cases so that their checksum reveals nothing about them.
     shown : int array, or None
-        Parents that may be named and shown; None: all of them.
+        Parents that may be named and shown; None means all of them.
     follow_up : FollowUp or None
         Follow-up columns of the past cases.
     sample_weight : array of shape (n,), or None
-        Weight of each row; None: once.
+        Weight of each row; None means equal weights.
     elsewhere : PartitionedIndex or None
         All past cases, if there are too many for this process. The training table is then a random sample of them, used
         for calibration and the second opinion; all past cases vote in their partitions.
     rows : int array of shape (n,), or None
-        Row numbers in the whole table of the rows of the training table, if they are a sample.
+        If the training table is a sample, the row numbers of its rows in the whole table.
 
-    Fields with the metadata `STORED_WITHOUT_CASES` contain totals over all rows. Only these may be stored in a model
-    file without the past cases.
+    Fields with the metadata `STORED_WITHOUT_CASES` contain totals over all rows. Only these fields may be stored in a
+    model file without the past cases.
     """
 
     schema: Schema
@@ -158,7 +158,7 @@ class Fitted(ABC):
     rows: Rows | None = None
 
     def __getstate__(self) -> JSONObject:
-        # Pickles and copies carry what was learned, not what was cached.
+        # Pickles and copies contain what was learned, but not cached properties.
         return {part.name: getattr(self, part.name) for part in fields(self)}
 
     @property
@@ -168,12 +168,12 @@ class Fitted(ABC):
 
     @property
     def hyper(self) -> Hyperparameters:
-        """The constants used."""
+        """The constants of the model."""
         return self.posterior.model.hyper
 
     @property
     def n_classes(self) -> int:
-        """M."""
+        """Number of classes, M."""
         return len(self.class_names)
 
     @property
@@ -198,7 +198,7 @@ class Fitted(ABC):
 
     @cached_property
     def sample_past(self) -> Data:
-        """The same, but with partitioned past cases, only those of the training table vote."""
+        """Like `past`, but if the past cases are partitioned, only the cases of the training table vote."""
         if self.elsewhere is None:
             return self.past
         return past_data(self.x, self.y, self.cases, self.cases, self.schema, self.n_classes)
@@ -206,8 +206,8 @@ class Fitted(ABC):
     def around(self, case: Data, k: int = MOST_AROUND, n_threads: int = 1) -> Fitted:
         """The model with the past cases that matter to a single case, `case`, as parents.
 
-        With partitioned past cases, the k with the largest shares of the votes are fetched and appended to the training
-        table; all others still vote. Otherwise this is the model itself.
+        If the past cases are partitioned, the k with the largest shares of the votes are fetched and appended to the
+        training table; all the others still vote. Otherwise, this is the model itself.
         """
         if self.elsewhere is None or self.rows is None:
             return self
@@ -228,12 +228,12 @@ class Fitted(ABC):
         return found
 
     def compute_once(self) -> None:
-        """Compute the common parts of all explanations, which `around` passes on."""
+        """Compute the parts shared by all explanations; `around` passes them on."""
         for name in _OF_ALL_CASES:
             getattr(self, name)
 
     def number_of(self, row: int) -> int:
-        """The past case of a row of the training table."""
+        """Row number of a past case in the whole table, given its row in the training table."""
         return row if self.rows is None else int(self.rows[row])
 
     def past_cases(self, numbers: Rows) -> PastCases:
@@ -281,7 +281,7 @@ class Fitted(ABC):
         hidden = np.full(len(x), HIDDEN)
         return self.past._replace(x=x, y=hidden if y is None else y, own_parent=np.full(len(x), -1))
 
-    # Past cases in the user's words
+    # Past cases in the user's terms
 
     @cached_property
     def outcome_texts(self) -> Sequence[str]:
@@ -306,10 +306,9 @@ class Fitted(ABC):
         return str(number) if ids is None else ids[0]
 
     def may_be_shown(self, number: int) -> bool:
-        """Whether a past case, given by row number, may be named or shown: only parents may, or those chosen among
-        them.
+        """Whether a past case, given by row number, may be named or shown: only parents, or a selection of them.
 
-        With partitioned past cases, it is the row number of the whole table, and all may be shown.
+        If the past cases are partitioned, the row number refers to the whole table, and all of them may be shown.
         """
         return self.elsewhere is not None or bool(np.isin(number, self.may_show))
 
@@ -326,7 +325,7 @@ class Fitted(ABC):
         return int(places[0]) if len(places) else -1
 
     def texts_of(self, row: int) -> dict[str, str]:
-        """Values of a row of the training table as texts, {feature: text}."""
+        """Values of a row of the training table as text, {feature: text}."""
         if row not in self._texts:
             self._texts[row] = describe_values(self.schema, self.values[row])
         return self._texts[row]
@@ -352,11 +351,11 @@ class Fitted(ABC):
             return rows[0] if len(rows) == 1 else -1
         return next((row for row, name in zip(rows, names, strict=True) if name == id), -1)
 
-    # What is derived from the past cases
+    # Quantities derived from the past cases
 
     @cached_property
     def ranges(self) -> Array:
-        """Smallest and largest number of each column, (P, 2); NaN if it has no numbers."""
+        """Smallest and largest number in each column, (P, 2); NaN if it has no numbers."""
         limits = np.full((len(self.schema.columns), 2), np.nan)
         for j, column in enumerate(self.schema.columns):
             numbers = self.values[:, j][np.isfinite(self.values[:, j]) & (self.values[:, j] > MISSING_NUMBER)]
@@ -366,16 +365,16 @@ class Fitted(ABC):
 
     @cached_property
     def familiarity(self) -> Array:
-        """Sorted familiarity of the past cases, each predicted by the others.
+        """Sorted familiarity of the past cases, each predicted from all the others.
 
-        Only training cases are included, unless all are parents: parents may have been chosen because they differ from
-        the rest.
+        Only training cases are included, because chosen parents may differ from the rest. If none of these has
+        leave-one-out votes, all rows with such votes are included.
         """
         learned = np.isin(self.loo.rows, self.cases)
         return np.sort(self.loo.familiarity[learned if learned.any() else slice(None)])
 
     def percentile(self, familiarity: Array) -> Array:
-        """Share of past cases that are no more familiar, the case itself included.
+        """Share of past cases, including the case itself, that are no more familiar than the case.
 
         If cases are exchangeable, the percentile is at most u with probability at most u.
         """
@@ -383,11 +382,11 @@ class Fitted(ABC):
         return (1.0 + n_below) / (1.0 + len(self.familiarity))
 
     def percentiles(self, x: Array, familiarity: Array) -> Array:
-        """`percentile` of coded cases, (n, P), each compared with past cases reduced to the same known values.
+        """`percentile` of coded cases, (n, P), each compared with past cases reduced to the same known features.
 
-        Values that are missing in a case are withheld from the past cases as well (up to `MOST_COMPARED` of them, with
-        closed-form votes), so missing values do not make a case look familiar. NaN if too little is known: no feature,
-        or fewer than half of the features and fewer than in any past case.
+        Features that are missing in a case are also withheld from the past cases (up to `MOST_COMPARED` of them, with
+        closed-form votes), so that missing values do not make a case look familiar. NaN if too few features are known:
+        none, or fewer than half of them and fewer than in any past case.
         """
         found = self.percentile(familiarity)
         compared = np.array([column.is_compared for column in self.schema.columns])
@@ -405,7 +404,7 @@ class Fitted(ABC):
         return found
 
     def _familiarity_without(self, withheld: NDArray[np.bool_]) -> Array:
-        """Sorted familiarity of past cases from which these features, (P,), are withheld."""
+        """Sorted familiarity of past cases if these features, (P,), are withheld."""
         key = withheld.tobytes()
         if key not in self._withheld:
             past = self.past
@@ -438,7 +437,7 @@ class Fitted(ABC):
 
     @cached_property
     def loo_accuracy(self) -> float:
-        """Share of past cases whose class is predicted correctly from the others."""
+        """Share of past cases whose class is predicted correctly from all the others."""
         return accuracy(self.loo_probabilities, self.y[self.loo.rows])
 
     @cached_property
@@ -450,12 +449,12 @@ class Fitted(ABC):
 
     @abstractmethod
     def _pooled_model(self) -> PooledModel:
-        """What predicts the past cases."""
+        """The model that predicts the past cases, in the form needed to measure importances."""
 
     def neighbor_totals(self, n_threads: int) -> Array:
         """Average number of past cases on which each parent votes, (S,).
 
-        With closed-form votes this is an estimate from `MOST_COUNTED` past cases.
+        With closed-form votes, this is an estimate from `MOST_COUNTED` past cases.
         """
         if not self.votes_are_closed:
             return self.posterior.z_mean.sum(axis=0, dtype=np.float64)
@@ -471,7 +470,7 @@ class Fitted(ABC):
     def has_as_neighbor(self, parent: int, n_threads: int) -> tuple[Rows, Array]:
         """Rows of past cases, and the probability that a parent (its position in `parents`) is their neighbor.
 
-        With closed-form votes these are the past cases most similar to the parent, and the probability is its share of
+        With closed-form votes, these are the past cases most similar to the parent, and the probability is its share of
         the votes on them.
         """
         if not self.votes_are_closed:
@@ -490,15 +489,15 @@ class Fitted(ABC):
         shares = [part.neighbors.share[:, parent] for part in parts if part.neighbors is not None]
         return self.cases[cases], np.concatenate([np.empty(0), *shares])
 
-    # What became of the past cases
+    # Outcomes and follow-up of the past cases
 
     @property
     @abstractmethod
     def outcome_column(self) -> FollowUpColumn:
-        """The outcome of the training table, to summarize by treatment."""
+        """The outcome column of the training table, to be summarized by treatment."""
 
     def follow_up_among(self, share: Array, level: float) -> JSONObject | None:
-        """Summaries of the follow-up columns, from each parent's share of the votes, (S,); None without them."""
+        """Summaries of the follow-up columns, weighted by each parent's share of the votes, (S,); None without any."""
         if self.follow_up is None:
             return None
         weights = np.zeros(len(self.x))
@@ -509,11 +508,11 @@ class Fitted(ABC):
 
     @abstractmethod
     def second_opinion(self, X: TableLike, values: Array, level: float) -> OpinionOnCases | None:
-        """The second opinion on new cases: the rows of X, whose `EncodedTable.values` are given."""
+        """The second opinion on new cases: the rows of X, with their `EncodedTable.values`."""
 
     @abstractmethod
     def second_opinion_of_past(self, rows: Rows) -> OpinionOnCases | None:
-        """The second opinion on rows of the training table, each without its influence on the model."""
+        """The second opinion on rows of the training table, each as if the model had been trained without it."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -525,7 +524,7 @@ class FittedClasses(Fitted):
     classes : array of shape (M,)
         The classes themselves, sorted.
     decision : Decision or None
-        The probability from which a class is flagged, if specified.
+        The threshold probability at which a class is flagged, if specified.
     """
 
     opinion: ClassOpinion | None
@@ -543,7 +542,7 @@ class FittedClasses(Fitted):
         if unknown or len(labels) != n:
             raise ValueError(
                 f"y has {len(labels)} classes for {n} rows, and {unknown} are not in the training table; "
-                f"pass one of {self.classes.tolist()} for each row, or leave y out"
+                f"pass one of {self.classes.tolist()} for each row, or omit y"
             )
         return np.searchsorted(self.classes, labels)
 
@@ -561,7 +560,7 @@ class FittedClasses(Fitted):
         return FollowUpColumn(name, "category", "", "", "", self.class_names, values, np.empty(0, np.int64))
 
     def opinion_on(self, X: TableLike, values: Array) -> Array:
-        """Probabilities by the second opinion alone, (n, M)."""
+        """Probabilities from the second opinion alone, (n, M)."""
         assert self.opinion is not None
         opinion = self.opinion
         return opinion.predict_proba(values) if isinstance(opinion, AdditiveScore) else opinion.predict_proba(X)
@@ -605,10 +604,10 @@ class FittedClasses(Fitted):
         return model._replace(weights=self.sample_weight)
 
     def second_opinion_of_past(self, rows: Rows) -> OpinionOnCases | None:
-        """Leave-one-out probabilities; without intervals and points, which would come from a model trained on the row.
+        """Leave-one-out probabilities, without intervals and points, which would come from a model trained on the row.
 
         Predictions from some of a row's values use the score learned with the row. The change in log odds due to
-        leaving the row out is added in proportion to the number of known values.
+        leaving out the row is added in proportion to the number of known values.
         """
         if self.pool is None or self.opinion is None:
             return None
@@ -648,14 +647,14 @@ class FittedNumbers(Fitted):
     kernel_density: KernelDensity
 
     def describe_outcomes(self, codes: Rows, y: object) -> list[str]:
-        """The numbers themselves."""
+        """The outcomes as text."""
         return [number_text(outcome) for outcome in np.asarray(self.outcomes if y is None else y, float).tolist()]
 
     def outcome_codes(self, y: ArrayLike, n: int) -> Rows:
         """Classes of n known outcomes."""
         outcomes = np.asarray(y, dtype=np.float64)
         if len(outcomes) != n:
-            raise ValueError(f"y has {len(outcomes)} outcomes for {n} rows; pass one for each row, or leave y out")
+            raise ValueError(f"y has {len(outcomes)} outcomes for {n} rows; pass one for each row, or omit y")
         return outcome_classes(outcomes, self.edges)
 
     @property
@@ -676,7 +675,7 @@ class FittedNumbers(Fitted):
         return self.pool.combine(self.opinion.predict(values), precedents)
 
     def quantiles(self, weights: Array, values: Array, levels: Array) -> Array:
-        """Quantiles of the pooled distribution, (n, L): the mixture of both opinions'."""
+        """Quantiles of the pooled distribution, (n, L): the mixture of the distributions of both opinions."""
         outcomes, pool, opinion = self.outcomes[self.parents], self.pool, self.opinion
         precedents = self.kernel_density.quantiles(weights, outcomes, levels)
         if pool is None or opinion is None:
@@ -692,13 +691,13 @@ class FittedNumbers(Fitted):
         )
 
     def read_number(self, share: NDArray[np.float32], level: float) -> Array:
-        """Mean and interval by the precedents alone, (n, 3), from shares of the votes, (n, S)."""
+        """Mean and interval from the precedents alone, (n, 3), from shares of the votes, (n, S)."""
         weights, outcomes = self.weights(share), self.outcomes[self.parents]
         ends = self.kernel_density.quantiles(weights, outcomes, tails(level))
         return np.column_stack([self.kernel_density.mean(weights, outcomes), ends])
 
     def means_of_classes(self, cast: Array, outcomes: Array) -> Array:
-        """Means by the precedents alone, (k,), from votes cast by class, (k, M), and their sums of outcomes, (k, M)."""
+        """Means from the precedents alone, (k,), from votes by class, (k, M), and their sums of outcomes, (k, M)."""
         y, rest = self.y[self.parents], 1.0 - cast.sum(axis=1, keepdims=True)  # divided equally among all parents
         weights = np.ones(len(y)) if self.past.weights is None else self.past.weights
         counts = np.bincount(y, weights, self.n_classes)
@@ -708,7 +707,7 @@ class FittedNumbers(Fitted):
         return self.kernel_density.mean(self.calibration.apply(votes), means)
 
     def second_opinion(self, X: TableLike, values: Array, level: float) -> OpinionOnCases | None:
-        """The additive mean as probabilities of the outcome's classes, and the pooled number."""
+        """The additive mean as probabilities of the outcome classes, and the pooled mean and interval."""
         if self.pool is None or self.opinion is None:
             return None
         opinion = self.opinion
@@ -745,11 +744,11 @@ class HasFitted(Protocol):
 
     @property
     def fitted_(self) -> Fitted:
-        """What it has learned."""
+        """The result of `fit`."""
 
 
 def tails(level: float) -> Array:
-    """The two quantiles that are the limits of a central interval."""
+    """The probabilities of the two quantiles that limit a central interval."""
     return np.array([(1.0 - level) / 2.0, (1.0 + level) / 2.0])
 
 
@@ -759,7 +758,7 @@ def outcome_classes(outcomes: Array, edges: Array) -> Rows:
 
 
 def _at(x: Array, rows: Rows) -> Array:
-    """Rows of a table; the table itself, and no copy, where these are all its rows in order."""
+    """Rows of a table; the table itself, without a copy, if these are all its rows in order."""
     return x if np.array_equal(rows, np.arange(len(x))) else x[rows]
 
 
@@ -768,7 +767,7 @@ def data_elsewhere(
 ) -> Data:
     """A sample of the past cases, with their row numbers; all past cases vote in their partitions.
 
-    `parents` are the rows of the sample whose own shares of the votes are to be known; None: all of them.
+    `parents` are the rows of the sample for which shares of the votes are needed; None means all of them.
     """
     chosen = np.arange(len(x)) if parents is None else parents
     return Data(
@@ -798,7 +797,8 @@ def past_data(
 ) -> Data:
     """Rows of the training table as cases, with the parents that vote on them.
 
-    A row that is not a parent but has parents in its group refers to one of these, so that none of them votes.
+    The `own_parent` of a row that is not a parent itself is a parent of its group, if any, so that no parent of the
+    group votes on it.
     """
     own_parent = np.full(len(x), -1)
     if groups is not None:

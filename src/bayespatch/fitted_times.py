@@ -1,7 +1,7 @@
 """The fitted state of a survival model, and the conversion of votes to survival curves.
 
-The precedents' curve multiplies the hazard of all past cases (Nelson and Aalen) by a factor that `calibrate_times`
-computes from the votes. A second opinion is pooled with it as a mixture of two distributions of the event time.
+The precedents' curve is the Nelson-Aalen hazard of all past cases, multiplied by a factor that `calibrate_times`
+computes from the votes. It is pooled with a second opinion as a mixture of two distributions of the event time.
 """
 
 from __future__ import annotations
@@ -59,9 +59,9 @@ class CaseVotes(NamedTuple):
     Attributes
     ----------
     share : array of shape (n, S)
-        Of each past case.
+        Share of each past case.
     covariance : array of shape (n, M, M), or None
-        Of the shares of the classes over the draws of the importances; None counts as 0.
+        Covariance of the shares of the classes over the draws of the importances; None means 0.
     """
 
     share: NDArray[np.float32]
@@ -75,7 +75,7 @@ class FittedTimes(Fitted):
     Attributes
     ----------
     time, event : arrays of shape (n,)
-        Of the training table.
+        Times and events of the training table.
     time_intervals : TimeIntervals
     times_calibration : TimesCalibration
         The map from votes to a hazard.
@@ -91,7 +91,7 @@ class FittedTimes(Fitted):
     event_name: str = ""
 
     def describe_outcomes(self, codes: Rows, y: EventTimes | None) -> Sequence[str]:
-        """Time, and whether the event happened then."""
+        """Outcomes as text: whether the event happened, and the time."""
         time, event = (self.time, self.event) if y is None else read_times(y)
         pairs = zip(time.tolist(), event.tolist(), strict=True)
         name = self.event_name or "event"
@@ -102,7 +102,7 @@ class FittedTimes(Fitted):
         return self.time_intervals.codes(*read_times(y))
 
     def _pooled_model(self) -> PooledModel:
-        """The votes on the classes alone, without the second opinion; the slope does not apply to classes."""
+        """The votes on the classes, without the second opinion; the slope does not apply to classes."""
         of_table = (self.values, self.y, self.cases, np.empty(0))
         posterior = replace(self.posterior, steps=None)
         return PooledModel(posterior, self.past, self.calibration, None, None, *of_table)
@@ -117,18 +117,18 @@ class FittedTimes(Fitted):
 
     @cached_property
     def event_times(self) -> Array:
-        """Times at which the event happened in the training table, (T,)."""
+        """Times of the events in the training table, (T,)."""
         return np.unique(self.time[self.event])
 
     @cached_property
     def base_hazard(self) -> Array:
-        """Increments of the cumulative hazard of all past cases at these times, (T,)."""
+        """Increments of the cumulative hazard of all past cases at the event times, (T,)."""
         happened = np.bincount(np.searchsorted(self.event_times, self.time[self.event]))
         return np.asarray(happened / self._at_risk)
 
     @cached_property
     def _at_risk(self) -> NDArray[np.int64]:
-        """Past cases at risk at the event times, (T,)."""
+        """Number of past cases at risk at the event times, (T,)."""
         return np.asarray(len(self.time) - np.searchsorted(np.sort(self.time), self.event_times, side="left"))
 
     def base_curve(self, times: Array) -> Curves:
@@ -148,7 +148,7 @@ class FittedTimes(Fitted):
 
     @cached_property
     def outcomes_by_interval(self) -> tuple[Array, Array]:
-        """Events, and expected events, of the rows of the training table in each interval, (n, K) each."""
+        """Observed and expected events of the rows of the training table in each interval, (n, K) each."""
         place = self.time_intervals.place(self.time)
         return np.eye(self.time_intervals.n)[place] * self.event[:, None], self.base_exposure(self.time)
 
@@ -164,7 +164,7 @@ class FittedTimes(Fitted):
         return Course.of_votes(votes.share.astype(np.float64), events, expected, LEAST, spread)
 
     def precedents(self, votes: CaseVotes, times: Array) -> Curves:
-        """Curves by the precedents alone."""
+        """Curves from the precedents alone."""
         course = self.course(votes)
         ratio = np.exp(self.times_calibration.log_hazard_ratio(course))
         parts = ratio[:, None] * self.base_exposure(times)
@@ -173,7 +173,7 @@ class FittedTimes(Fitted):
         return Curves(hazard, np.sqrt(variance + self.base_curve(times).log_error ** 2))
 
     def additive(self, values: Array, times: Array) -> Curves | None:
-        """Curves by the second opinion alone, of rows of `EncodedTable.values`; None without one."""
+        """Curves from the second opinion alone for rows of `EncodedTable.values`; None without a second opinion."""
         if self.opinion is None:
             return None
         return Curves(self.opinion.cumulative_hazard(values, times), self.opinion.log_error(values, times))
@@ -194,18 +194,18 @@ class FittedTimes(Fitted):
         return self.pool.interval(additive.survival, additive.interval(level), precedents.survival, ends, level)
 
     def second_opinion(self, X: TableLike, values: Array, level: float) -> OpinionOnCases | None:
-        """None: a survival model pools curves and not probabilities of classes."""
+        """None, because a survival model pools curves instead of class probabilities."""
         return None
 
     def second_opinion_of_past(self, rows: Rows) -> OpinionOnCases | None:
-        """None, as `second_opinion`."""
+        """None, like `second_opinion`."""
         return None
 
 
 def read_times(y: EventTimes) -> tuple[Array, NDArray[np.bool_]]:
-    """Times and events from a structured array with a boolean field and a field of times, as scikit-survival has it.
+    """Times and events from a structured array with a boolean field and a time field, as in scikit-survival.
 
-    A data frame with the same two columns is accepted, too.
+    A data frame with these two columns is also accepted.
 
     Examples
     --------

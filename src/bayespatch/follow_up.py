@@ -1,17 +1,18 @@
 """Follow-up of the past cases that vote: treatments, later outcomes and times to events, weighted by votes.
 
-Follow-up columns are recorded for past cases. They are never compared, and not needed for new cases. Each column
+Follow-up columns are recorded for past cases. They are never compared, and new cases do not need them. Each column
 has one of four kinds:
 
-- "category": weighted shares; - "number": median and quartiles;
-- "time": time to an event or to the end of follow-up, with a column that states which of the two it is. A weighted
-  Kaplan-Meier curve, and the cumulative incidence of each event if there are several;
-- "treatment": a category whose values are listed with the outcomes of the past cases that received each.
+- "category", summarized by weighted shares;
+- "number", summarized by median and quartiles;
+- "time", the time to an event or to the end of follow-up, with another column that states which of the two it is. It is
+  summarized by a weighted Kaplan-Meier curve, and by the cumulative incidence of each event if there are several;
+- "treatment", a category whose values are listed with the outcomes of the past cases that received each treatment.
 
-Every past case counts with its share of the votes (`bayespatch.survival`). Intervals use the effective number of
+Every past case is weighted by its share of the votes (`bayespatch.survival`). Intervals use the effective number of
 cases. Summaries of fewer than `LEAST_CASES` past cases, or of an effective number below `LEAST_EFFECTIVE`, are
-suppressed: they would be too uncertain to use and could disclose what happened to one person. Survival curves end where
-fewer are at risk, and are given at `N_TIMES` evenly spaced times instead of the event times.
+suppressed: they would be too uncertain to use and could disclose what happened to a single person. Survival curves end
+when fewer cases are at risk, and are reported at `N_TIMES` evenly spaced times instead of the event times.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ Array = NDArray[np.float64]
 Kind = Literal["category", "number", "treatment", "time"]
 
 KINDS: tuple[Kind, ...] = get_args(Kind)
-# A kind, ("time", event column), or None: the values decide.
+# A kind, ("time", event column), or None to infer the kind from the values
 KindOf: TypeAlias = str | tuple[str, str] | None
-# What `fit` takes: the names of the columns, or the kind of each.
+# The argument of `fit`: the names of the columns, or the kind of each column
 FollowUpColumns: TypeAlias = Sequence[str] | Mapping[str, KindOf] | None
 LEAST_CASES, LEAST_EFFECTIVE = 10, 5.0
 N_TIMES = 101
@@ -53,7 +54,7 @@ NOT_RANDOM = (
     "Treatments were not assigned at random: patients who received different treatments may differ in other ways. "
     "This table does not show which treatment works better."
 )
-_TICKS = 4  # landmarks of a survival curve, about
+_TICKS = 4  # approximate number of landmarks of a survival curve
 
 
 class FollowUpRole(NamedTuple):
@@ -63,10 +64,10 @@ class FollowUpRole(NamedTuple):
     ----------
     name : str
     kind : {"category", "number", "treatment", "time"}, or None
-        None: "number" for numbers without labels, otherwise "category".
+        None means "number" for numbers without labels, and "category" otherwise.
     event : str
         Times only: the column that is 0 if follow-up ended without the event and 1 if it happened. Competing
-        events are 1, 2, ...
+        events are numbered 1, 2, ...
     """
 
     name: str
@@ -87,11 +88,11 @@ class FollowUpColumn:
     event : str
         Times only: name of the event column.
     levels : tuple of str
-        Names of the categories, the treatments or, for times, the K events.
+        Names of the categories, of the treatments or, for times, of the K events.
     values : array of shape (n,)
         Position in `levels`, number, or time; NaN if nothing was recorded.
     causes : int array of shape (n,)
-        Times only, otherwise empty: 0 where follow-up ended without an event, otherwise 1 to K.
+        Times only, otherwise empty: 0 if follow-up ended without an event, otherwise 1 to K.
     """
 
     name: str
@@ -104,7 +105,7 @@ class FollowUpColumn:
     causes: NDArray[np.int64]
 
     def extended(self, n: int) -> FollowUpColumn:
-        """The same column with n more rows, in which nothing was recorded."""
+        """The same column with n more rows without recorded values."""
         causes = np.append(self.causes, np.zeros(n, np.int64)) if self.kind == "time" else self.causes
         return replace(self, values=np.append(self.values, np.full(n, np.nan)), causes=causes)
 
@@ -113,7 +114,7 @@ class FollowUpColumn:
         return replace(self, values=self.values[rows], causes=self.causes[rows] if self.kind == "time" else self.causes)
 
     def without(self, row: int) -> FollowUpColumn:
-        """The same column without one row, and without the names of levels and last events that no other row has."""
+        """The same column without a row, and without the names of levels and last events that only this row has."""
         rest = self.at(np.delete(np.arange(len(self.values)), row))
         if self.kind == "time":
             return replace(rest, levels=self.levels[: max(1, int(rest.causes.max(initial=0)))])
@@ -126,7 +127,7 @@ class FollowUpColumn:
 
     @cached_property
     def known(self) -> NDArray[np.bool_]:
-        """Where something was recorded, (n,)."""
+        """Whether a value was recorded, (n,)."""
         return ~np.isnan(self.values)
 
 
@@ -149,7 +150,7 @@ class FollowUp:
 
     @classmethod
     def learn(cls, table: PlainTable, roles: Sequence[FollowUpRole]) -> FollowUp:
-        """Read the columns of a table; values that do not fit the kind are a ValueError."""
+        """Read the columns of a table; values that do not match the kind raise a ValueError."""
         by_name = {column.name: column for column in table.columns}
         return cls(tuple(_column(by_name, role, table) for role in roles))
 
@@ -158,15 +159,15 @@ class FollowUp:
         return FollowUp(tuple(column.at(rows) for column in self.columns))
 
     def without(self, row: int) -> FollowUp:
-        """The same columns without one row, and without names that no other row has."""
+        """The same columns without a row, and without names that only this row has."""
         return FollowUp(tuple(column.without(row) for column in self.columns))
 
     def extended(self, n: int) -> FollowUp:
-        """The same columns with n more rows, in which nothing was recorded."""
+        """The same columns with n more rows without recorded values."""
         return FollowUp(tuple(column.extended(n) for column in self.columns))
 
     def summaries(self, weights: Array, level: float, outcome: FollowUpColumn | None = None) -> JSONObject:
-        """Summaries of all columns among cases with these weights, {column: summary}, ready for JSON.
+        """Summaries of all columns over cases with these weights, {column: summary}, ready for JSON.
 
         Parameters
         ----------
@@ -175,7 +176,7 @@ class FollowUp:
         level : float
             Probability of the intervals.
         outcome : FollowUpColumn, optional
-            The outcome of the same rows, to show with treatments.
+            The outcome of the same rows, to be shown for each treatment.
 
         Returns
         -------
@@ -185,16 +186,16 @@ class FollowUp:
 
             - category: "shares", a list of {"value", "share", "low", "high", "population"};
             - number: "median" and "quartiles", {"value", "low", "high"} and [lower, upper], and "population", the same
-              two for all past cases;
-            - time: "event", "n_events", "median" ({"value", "low", "high"}, None if the curve does not reach one
-              half), "curve" ({"times", "survival", "low", "high", "at_risk", "population"}), "landmarks" (the curve at
+              values for all past cases;
+            - time: "event", "n_events", "median" ({"value", "low", "high"}; None if the curve does not fall to 0.5),
+              "curve" ({"times", "survival", "low", "high", "at_risk", "population"}), "landmarks" (the curve at
               a few round times) and "incidence" (a list of {"event", "times", "incidence", "low", "high"}, empty for a
               single event). "at_risk" is an effective number;
             - treatment: "note", and "treatments", a list in alphabetical order of {"treatment", "share", "low", "high",
-              "n", "effective", "suppressed", "outcome", "follow_up"}, the last two being summaries among the past cases
-              that had this treatment.
+              "n", "effective", "suppressed", "outcome", "follow_up"}, where the last two are summaries over the past
+              cases that received this treatment.
 
-            "population" is the same with equal weights: all past cases, or all that received the treatment.
+            "population" is the same with equal weights, over all past cases, or all that received the treatment.
         """
         plain = {column.name: summary(column, weights, level) for column in self.columns if column.kind != "treatment"}
         # Treatments are compared at the same times.
@@ -208,7 +209,7 @@ class FollowUp:
         }
 
     def to_dict(self) -> list[JSONObject]:
-        """All but the values, ready for JSON."""
+        """Everything except the values, ready for JSON."""
         names = ("name", "kind", "label", "unit", "event", "levels")
         return [{name: _plain(getattr(column, name)) for name in names} for column in self.columns]
 
@@ -219,7 +220,7 @@ class FollowUp:
 
     @classmethod
     def from_stored(cls, described: object, numbers: AnyArray, n: int) -> FollowUp:
-        """The columns that `to_dict` and `to_array` wrote for n rows; anything else raises a ValueError."""
+        """The columns written by `to_dict` and `to_array` for n rows; invalid contents raise a ValueError."""
         names = ["name", "kind", "label", "unit", "event", "levels"]
         if not isinstance(described, list) or not all(isinstance(d, dict) and list(d) == names for d in described):
             raise ValueError("the description of the follow-up columns is invalid")
@@ -227,7 +228,7 @@ class FollowUp:
             check_choice("kind", one["kind"], KINDS)
             texts = [one[name] for name in names[:-1]]
             if not isinstance(one["levels"], list) or not all(type(text) is str for text in (*texts, *one["levels"])):
-                raise ValueError("the description of a follow-up column contains values that are not texts")
+                raise ValueError("the description of a follow-up column contains values that are not text")
         n_times = sum(one["kind"] == "time" for one in described)
         if numbers.dtype != np.float64 or numbers.shape != (n, len(described) + n_times) or not len(described):
             raise ValueError("the follow-up columns do not match their descriptions or the length of the table")
@@ -236,7 +237,7 @@ class FollowUp:
             values, causes = numbers[:, j], np.empty(0, np.int64)
             if one["kind"] == "time":
                 if not np.all(np.isin(numbers[:, place], np.arange(len(one["levels"]) + 1))):
-                    raise ValueError(f"follow-up column {one['name']!r} has events that are not known")
+                    raise ValueError(f"follow-up column {one['name']!r} has unknown events")
                 causes, place = numbers[:, place].astype(np.int64), place + 1
             _check_stored(one, values)
             columns.append(FollowUpColumn(**{**one, "levels": tuple(one["levels"])}, values=values, causes=causes))
@@ -249,7 +250,8 @@ def follow_up_roles(follow_up: FollowUpColumns) -> tuple[FollowUpRole, ...]:
     Parameters
     ----------
     follow_up : sequence of str, mapping, or None
-        Names of columns; or {name: kind}. The kind of a time is ("time", event column). None: the values decide.
+        Names of columns, or {name: kind}. The kind of a time is ("time", event column); None infers the kind from the
+        values.
 
     Examples
     --------
@@ -260,9 +262,9 @@ def follow_up_roles(follow_up: FollowUpColumns) -> tuple[FollowUpRole, ...]:
         return ()
     if isinstance(follow_up, str):
         raise ValueError(f"follow_up={follow_up!r} is a string; pass a list of columns, such as [{follow_up!r}]")
-    given = dict(follow_up) if isinstance(follow_up, Mapping) else dict.fromkeys(follow_up)
+    kinds = dict(follow_up) if isinstance(follow_up, Mapping) else dict.fromkeys(follow_up)
     roles = []
-    for name, kind in given.items():
+    for name, kind in kinds.items():
         event = ""
         if isinstance(kind, tuple | list) and len(kind) == 2 and kind[0] == "time":
             kind, event = "time", str(kind[1])
@@ -270,8 +272,8 @@ def follow_up_roles(follow_up: FollowUpColumns) -> tuple[FollowUpRole, ...]:
             check_choice(f"follow_up[{name!r}]", kind, KINDS)
         if kind == "time" and not event:
             raise ValueError(
-                f"follow_up[{name!r}] is a time without an event; pass ('time', COLUMN), the column that is 1 where "
-                f"the event happened and 0 where follow-up ended without it"
+                f"follow_up[{name!r}] is a time without an event; pass ('time', COLUMN), with the column that is 1 if "
+                f"the event happened and 0 if follow-up ended without it"
             )
         roles.append(FollowUpRole(str(name), cast("Kind | None", kind), event))
     events = {role.event for role in roles if role.event}
@@ -279,15 +281,15 @@ def follow_up_roles(follow_up: FollowUpColumns) -> tuple[FollowUpRole, ...]:
 
 
 def columns_of(roles: Sequence[FollowUpRole], names: Sequence[str]) -> list[str]:
-    """The follow-up columns of a table; a missing column is a ValueError."""
-    wanted = list(dict.fromkeys(name for role in roles for name in (role.name, role.event) if name))
-    absent = [name for name in wanted if name not in names]
+    """The follow-up columns of a table; a missing column raises a ValueError."""
+    columns = list(dict.fromkeys(name for role in roles for name in (role.name, role.event) if name))
+    absent = [name for name in columns if name not in names]
     if absent:
         meant = remedy(absent[0], names, f"the columns are {listed(list(names))}")
-        raise ValueError(f"follow_up names column {absent[0]!r}, which the table does not have; {meant}")
-    if len(wanted) == len(names):
-        raise ValueError("follow_up names every column; leave at least one to compare")
-    return wanted
+        raise ValueError(f"follow_up names column {absent[0]!r}, which is not in the table; {meant}")
+    if len(columns) == len(names):
+        raise ValueError("follow_up names every column; leave at least one to compare cases on")
+    return columns
 
 
 # Reading
@@ -302,7 +304,9 @@ def _column(by_name: Mapping[str, PlainColumn], role: FollowUpRole, table: Plain
     levels: tuple[str, ...] = ()
     causes = np.empty(0, np.int64)
     if kind in ("number", "time") and plain.family == "text":
-        raise ValueError(f"follow-up column {role.name!r} holds texts, and a {kind} is needed; name it a category")
+        raise ValueError(
+            f"follow-up column {role.name!r} contains text, but its kind is {kind!r}; make it a 'category', or drop it"
+        )
     if kind == "number":
         values = plain.numbers
     elif kind == "time":
@@ -315,22 +319,22 @@ def _column(by_name: Mapping[str, PlainColumn], role: FollowUpRole, table: Plain
 
 
 def _categories(plain: PlainColumn, labels: Mapping[object, object]) -> tuple[Array, tuple[str, ...]]:
-    """Places in the list of levels, and the levels, sorted or in the order that the column declares."""
+    """Positions in the list of levels, and the levels, sorted or in the order that the column declares."""
     if plain.family == "text":
         each: list[str | float | None] = list(plain.texts)
     else:
         each = [None if math.isnan(number) else number for number in plain.numbers.tolist()]
-    there = sorted({value for value in each if value is not None})
+    levels = sorted({value for value in each if value is not None})
     if plain.ordered and plain.declared is not None:
-        there = [value for value in plain.declared if value in set(there)]
-    if len(there) > MOST_LEVELS:
+        levels = [value for value in plain.declared if value in set(levels)]
+    if len(levels) > MOST_LEVELS:
         raise ValueError(
-            f"follow-up column {plain.name!r} has {len(there)} different values, and a category has at most "
-            f"{MOST_LEVELS}; group them, or name it a number"
+            f"follow-up column {plain.name!r} has {len(levels)} different values, but a category may have at most "
+            f"{MOST_LEVELS}; group the values, or make the column a 'number'"
         )
-    place = {value: float(k) for k, value in enumerate(there)}
+    place = {value: float(k) for k, value in enumerate(levels)}
     values = np.array([np.nan if value is None else place[value] for value in each], dtype=np.float64)
-    return values, tuple(_level_text(value, plain.family, labels) for value in there)
+    return values, tuple(_level_text(value, plain.family, labels) for value in levels)
 
 
 def _level_text(value: Value, family: str, labels: Mapping[object, object]) -> str:
@@ -344,11 +348,11 @@ def _level_text(value: Value, family: str, labels: Mapping[object, object]) -> s
 def _times(
     time: PlainColumn, event: PlainColumn, labels: Mapping[object, object]
 ) -> tuple[Array, NDArray[np.int64], tuple[str, ...]]:
-    """Times, causes and the names of the events; neither time nor event means that nothing was recorded."""
+    """Times, causes and the names of the events; a row with neither time nor event has no record."""
     if event.family == "text":
         raise ValueError(
-            f"event column {event.name!r} holds texts, such as {next(t for t in event.texts if t is not None)!r}; code "
-            f"0 where follow-up ended without the event and 1 where it happened (competing events 1, 2, ...)"
+            f"event column {event.name!r} contains text, such as {next(t for t in event.texts if t is not None)!r}; "
+            f"use 0 if follow-up ended without the event and 1 if it happened (competing events 1, 2, ...)"
         )
     flags = event.numbers
     known = ~(np.isnan(time.numbers) & (np.isnan(flags) | (flags == 0.0)))
@@ -356,15 +360,15 @@ def _times(
     bad = rows[np.isnan(flags[rows]) | (flags[rows] < 0) | (flags[rows] != np.round(flags[rows]))]
     if bad.size:
         raise ValueError(
-            f"column {event.name!r} has {flags[bad[0]]:g} in row {bad[0]}; use 0 where follow-up ended without the "
-            f"event and 1 where it happened (competing events 1, 2, ...)"
+            f"column {event.name!r} has {flags[bad[0]]:g} in row {bad[0]}; use 0 if follow-up ended without the event "
+            f"and 1 if it happened (competing events 1, 2, ...)"
         )
     every = np.where(known, time.numbers, 0.0)
     causes = np.where(known, flags, 0.0).astype(np.int64)
     check_times(every, causes > 0, time.name, event.name)
     n_events = int(causes.max())
     if n_events > MOST_LEVELS:
-        raise ValueError(f"column {event.name!r} names event {n_events}; number competing events 1, 2, ...")
+        raise ValueError(f"column {event.name!r} has event {n_events}; number competing events 1, 2, ...")
     default = [event.name] if n_events == 1 else [f"{event.name} {k}" for k in range(1, n_events + 1)]
     names = tuple(str(labels.get(k + 1, labels.get(float(k + 1), name))) for k, name in enumerate(default))
     return np.where(known, time.numbers, np.nan), causes, names
@@ -385,7 +389,7 @@ def _check_stored(described: JSONMapping, values: Array) -> None:
 def summary(
     column: FollowUpColumn, weights: Array, level: float, landmarks: Sequence[float] | None = None
 ) -> JSONObject:
-    """Summary of a category, a number or a time; see `FollowUp.summaries`. Landmarks are chosen unless given."""
+    """Summary of a category, a number or a time; see `FollowUp.summaries`. None chooses the landmarks."""
     rows = np.flatnonzero(column.known & (weights > 0.0))
     found = _head(column, weights[rows], level)
     if found["suppressed"]:
@@ -405,7 +409,7 @@ def landmarks_of(found: JSONMapping) -> list[float] | None:
 
 
 def _head(column: FollowUpColumn, weights: Array, level: float) -> JSONObject:
-    """What every summary has."""
+    """The fields that every summary has."""
     effective = effective_number(weights)
     return {
         "kind": column.kind,
@@ -497,7 +501,7 @@ def _time(
 
 
 def _incidence(column: FollowUpColumn, weights: Array, times: Array, level: float) -> list[JSONObject]:
-    """Cumulative incidence of each of several events that happened."""
+    """Cumulative incidence of each competing event that happened."""
     if not column.causes.any():
         return []
     curves = cumulative_incidence(column.values, column.causes, weights, level)
@@ -513,7 +517,7 @@ def _incidence(column: FollowUpColumn, weights: Array, times: Array, level: floa
 
 
 def round_times(end: float) -> list[float]:
-    """About `_TICKS` round numbers above 0, up to the end of the curve.
+    """About `_TICKS` positive round numbers up to the end of the curve.
 
     Examples
     --------
@@ -535,7 +539,7 @@ def _treatments(
     others: Sequence[tuple[FollowUpColumn, Sequence[float] | None]],
     outcome: tuple[FollowUpColumn, Sequence[float] | None] | None,
 ) -> JSONObject:
-    """The treatments that similar past cases had, and the outcomes of each group."""
+    """The treatments that similar past cases received, and the outcomes by treatment."""
     rows = np.flatnonzero(column.known & (weights > 0.0))
     found = _head(column, weights[rows], level)
     if found["suppressed"]:

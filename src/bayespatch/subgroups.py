@@ -1,4 +1,4 @@
-"""Subgroups of past cases that share a value, and whether predictions are worse in them."""
+"""Subgroups of past cases that share a value, and whether predictions for them are worse."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from bayespatch.encode import MISSING_NUMBER, Column, Schema
 from bayespatch.encode.column import bin_text
 from bayespatch.metrics import accuracy, auc, log_loss, rate_interval
 
-MIN_GROUP = 10  # cases, below which a subgroup says nothing
-MAX_VALUES = 8  # of a feature that makes subgroups
-GAP = 0.1  # by which the share of right predictions, or a stated probability, must be off to be called worse
-ERROR = 0.05  # probability of calling any subgroup worse if none is (Bonferroni)
+MIN_GROUP = 10  # fewest cases of a subgroup
+MAX_VALUES = 8  # features with more values do not form subgroups
+GAP = 0.1  # smallest deviation in accuracy, or in a predicted probability, that is reported as worse
+ERROR = 0.05  # probability of reporting any subgroup as worse if none is (Bonferroni)
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Subgroup:
     feature, label, value : str
         Name and label of the feature, and its value or range.
     n : int
-        Past cases.
+        Number of past cases.
     accuracy : float
     accuracy_interval : pair of floats
         Wilson's 95 % interval.
@@ -36,13 +36,13 @@ class Subgroup:
     stated, actual : dict
         Mean predicted probability and observed frequency of each class.
     flagged : float
-        Share without adequate precedent.
+        Share of cases without an adequate precedent.
     worse : str or None
-        "accuracy" if it is lower than over all cases by 10 points or more, "calibration" if a predicted probability
-        differs from the frequency by 10 points or more; both more than expected by chance over all subgroups
-        (Bonferroni); otherwise None.
+        "accuracy" if it is at least 10 points lower than over all cases, "calibration" if a mean predicted probability
+        differs from the observed frequency by at least 10 points, otherwise None. In both cases, the deviation must
+        exceed what chance explains over all subgroups (Bonferroni).
     log_loss : dict
-        Of each opinion alone and of the pool; empty if there is no second opinion.
+        Log loss of each opinion alone and of the pool; empty without a second opinion.
     """
 
     feature: str
@@ -61,14 +61,14 @@ class Subgroup:
 
 @dataclass(frozen=True)
 class Grouping:
-    """Grouping of cases by one feature: by value, by bin, or by terciles of a number compared in windows."""
+    """Grouping of cases by a feature: by value, by bin, or by terciles of a number compared in windows."""
 
     texts: tuple[str, ...]
     edges: tuple[float, ...] | None
 
     @classmethod
     def of(cls, column: Column, numbers: NDArray[np.float64]) -> Grouping:
-        """The groups of a column; `numbers` are those of the past cases."""
+        """The groups of a column; `numbers` are the past cases' values."""
         if not column.has_window:
             n_values = int(column.n_values)
             return cls(tuple(column.decode(k) for k in range(n_values)) if n_values <= MAX_VALUES else (), None)
@@ -79,7 +79,7 @@ class Grouping:
         return cls((*(bin_text(edges, k) for k in range(len(edges) + 1)), "missing"), edges)
 
     def places(self, codes: NDArray[np.float64], numbers: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The group of each case, -1 without one."""
+        """The group of each case; -1 if it is in none."""
         if self.edges is None:
             known = np.isfinite(codes) & (codes < len(self.texts)) & (codes >= 0)
             return np.where(known, np.nan_to_num(codes, nan=-1.0), -1).astype(np.int64)
@@ -90,7 +90,7 @@ class Grouping:
 
 @dataclass(frozen=True, eq=False)
 class Subgroups:
-    """All subgroups of the past cases, and the membership of cases."""
+    """All subgroups of the past cases, and how to assign cases to them."""
 
     schema: Schema
     groupings: tuple[Grouping, ...]
@@ -108,9 +108,9 @@ class Subgroups:
         flagged: NDArray[np.bool_],
         opinions: Mapping[str, NDArray[np.float64]] | None = None,
     ) -> Subgroups:
-        """Subgroups of past cases with probabilities p, (R, M), predicted from all others, and classes y.
+        """Subgroups of past cases with classes y and leave-one-out probabilities p, (R, M).
 
-        `opinions`: the probabilities of each opinion alone and of the pool, with a second opinion.
+        With a second opinion, `opinions` has the probabilities of each opinion alone and of the pool.
         """
         groupings = tuple(Grouping.of(column, numbers[:, j]) for j, column in enumerate(schema.columns))
         rows = {
@@ -136,7 +136,7 @@ class Subgroups:
                 actual={name: float((known == m).mean()) for m, name in enumerate(classes)},
                 flagged=float(flagged[members].mean()),
                 worse=_worse(mine, known, overall, len(rows)),
-                log_loss={name: log_loss(said[members], known) for name, said in (opinions or {}).items()},
+                log_loss={name: log_loss(each[members], known) for name, each in (opinions or {}).items()},
             )
         return cls(schema, groupings, found)
 
@@ -149,9 +149,9 @@ class Subgroups:
 
 
 def _worse(p: NDArray[np.float64], y: NDArray[np.int64], overall: float, n_groups: int) -> str | None:
-    """Whether predictions are worse in a subgroup, beyond chance."""
+    """How predictions for a subgroup are worse than chance explains: "accuracy", "calibration" or None."""
     n, right = len(y), int((p.argmax(axis=1) == y).sum())
-    level = ERROR / (2 * n_groups)  # two questions
+    level = ERROR / (2 * n_groups)  # two tests per subgroup
     if right / n <= overall - GAP and binomtest(right, n, overall, alternative="less").pvalue < level:
         return "accuracy"
     classes = range(1, 2) if p.shape[1] == 2 else range(p.shape[1])

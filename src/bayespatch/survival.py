@@ -5,7 +5,7 @@ Standard errors use Kish's effective number instead of the number of cases,
 
     n_eff = (sum_b w_b)^2 / sum_b w_b^2,
 
-which is n if all weights are equal. For curves it is taken among the cases at risk at each time (Xie and Liu,
+which is n if all weights are equal. For curves, it is computed from the cases at risk at each time (Xie and Liu,
 Statistics in Medicine 24, 2005), so equal weights give Greenwood's formula.
 """
 
@@ -21,28 +21,28 @@ from scipy.special import betaincinv, ndtri
 Array = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
-_ROUNDING = 1e-12  # a curve this close to a level has reached it
+_ROUNDING = 1e-12  # tolerance within which a curve counts as having reached a level
 
 
 class SurvivalCurve(NamedTuple):
     """A weighted Kaplan-Meier curve at the T distinct times of events and censoring.
 
-    The curve is 1 before the first time and constant between times.
+    The curve is 1 before the first time, and constant between times.
 
     Attributes
     ----------
     times : array of shape (T,)
-        Ascending.
+        The times in ascending order.
     survival, lower, upper : arrays of shape (T,)
         Probability of being event-free just after each time, with pointwise intervals on the log-log scale.
     variance : array of shape (T,)
-        Of log survival (Greenwood's sum); infinite if survival is 0.
+        Variance of log survival (Greenwood's sum); infinite if survival is 0.
     n_at_risk : int array of shape (T,)
         Number of cases with the same or a later time.
     effective_at_risk : array of shape (T,)
         Their effective number.
     level : float
-        Of the intervals.
+        Probability of the intervals.
     """
 
     times: Array
@@ -55,29 +55,29 @@ class SurvivalCurve(NamedTuple):
     level: float
 
     def at(self, times: ArrayLike) -> Array:
-        """Survival and the ends of its interval at any times, (n, 3)."""
+        """Survival and the limits of its interval at any times, (n, 3)."""
         place = np.searchsorted(self.times, np.asarray(times, dtype=np.float64), side="right")
         first = np.array([1.0, _without_event(self.effective_at_risk[0], self.level), 1.0])
         steps = np.column_stack([self.survival, self.lower, self.upper])
         return np.vstack([first, steps])[place]
 
     def at_risk(self, times: ArrayLike) -> Array:
-        """Effective number of cases at risk at any times, (n,); 0 after the last one."""
+        """Effective number of cases at risk at any times, (n,); 0 after the last time of the curve."""
         place = np.searchsorted(self.times, np.asarray(times, dtype=np.float64), side="left")
         return np.append(self.effective_at_risk, 0.0)[place]
 
     def quantile(self, share: float) -> tuple[float | None, float | None, float | None]:
         """First time at which survival is at most 1 - share, and its interval; None if it is not reached.
 
-        The interval has the times at which the curve's own interval includes the level (Brookmeyer and Crowley, 1982).
+        The interval contains the times at which the curve's interval includes the level (Brookmeyer and Crowley, 1982).
         """
-        wanted = 1.0 - share + _ROUNDING
-        ends = [np.flatnonzero(curve <= wanted) for curve in (self.survival, self.lower, self.upper)]
+        target = 1.0 - share + _ROUNDING
+        ends = [np.flatnonzero(curve <= target) for curve in (self.survival, self.lower, self.upper)]
         middle, low, high = (float(self.times[rows[0]]) if rows.size else None for rows in ends)
         return middle, low, high
 
     def median(self) -> tuple[float | None, float | None, float | None]:
-        """Median survival time and its interval; None if the curve does not fall to one half."""
+        """Median survival time and its interval; None if the curve does not fall to 0.5."""
         return self.quantile(0.5)
 
 
@@ -90,7 +90,7 @@ class CumulativeIncidence(NamedTuple):
     incidence, lower, upper : arrays of shape (K, T)
         Pointwise intervals on the log-log scale.
     variance : array of shape (K, T)
-        Of the incidence (Dinse and Larson, 1986, equation 6), with effective numbers.
+        Variance of the incidence (Dinse and Larson, 1986, equation 6), with effective numbers.
     effective_at_risk : array of shape (T,)
     level : float
     """
@@ -133,7 +133,7 @@ class _Risk(NamedTuple):
 
 
 def effective_number(weights: ArrayLike) -> float:
-    """Kish's effective number of cases with these weights; 0 if there are none.
+    """Kish's effective number of cases with these weights; 0 without any weight.
 
     Examples
     --------
@@ -153,7 +153,7 @@ def check_times(
     Parameters
     ----------
     time : array-like of shape (n,)
-        Time to the event, or to the end of follow-up: finite and not negative.
+        Time to the event, or to the end of follow-up: finite and nonnegative.
     event : array-like of shape (n,)
         Whether the event happened at that time: booleans, or 0 and 1.
     name, event_name : str
@@ -174,7 +174,9 @@ def check_times(
     except (TypeError, ValueError) as error:
         raise ValueError(f"columns {name!r} and {event_name!r} must be numbers, the event 0 or 1: {error}") from error
     if times.ndim != 1 or times.shape != flags.shape:
-        raise ValueError(f"{name!r} has shape {times.shape} and {event_name!r} {flags.shape}; pass one of each per row")
+        raise ValueError(
+            f"{name!r} has shape {times.shape}, but {event_name!r} has shape {flags.shape}; pass one of each per row"
+        )
     wrong = np.flatnonzero((flags != 0.0) & (flags != 1.0))
     if wrong.size:
         raise ValueError(
@@ -205,18 +207,18 @@ def check_times(
 def kaplan_meier(time: Array, event: Flags, weights: ArrayLike | None = None, level: float = 0.9) -> SurvivalCurve:
     """The weighted Kaplan-Meier curve, ``S(t) = prod_{t_j <= t} (1 - d_j / n_j)`` with d and n as sums of weights.
 
-    A case that is censored at the time of an event is still at risk then. Cases of weight 0 do not count. Before the
-    first event, when the log-log interval has no width, the lower end is that of no event among the effective number at
-    risk, ``(alpha / 2)^(1 / n_eff)``. If survival is 0, the upper end keeps its last value.
+    A case censored at the time of an event is still at risk at that time. Cases of weight 0 do not count. Before the
+    first event, when the log-log interval has no width, the lower limit is the limit for no event among the effective
+    number at risk, ``(alpha / 2)^(1 / n_eff)``. If survival is 0, the upper limit keeps its last value.
 
     Parameters
     ----------
     time, event : arrays of shape (n,)
         As checked by `check_times`.
     weights : array-like of shape (n,), optional
-        Not negative; None: all equal.
+        Nonnegative weights; None means equal weights.
     level : float
-        Of the pointwise intervals.
+        Probability of the pointwise intervals.
 
     Examples
     --------
@@ -244,7 +246,7 @@ def kaplan_meier(time: Array, event: Flags, weights: ArrayLike | None = None, le
 def cumulative_incidence(
     time: Array, cause: NDArray[np.int64], weights: ArrayLike | None = None, level: float = 0.9
 ) -> CumulativeIncidence:
-    """Weighted Aalen-Johansen estimate of each competing event; `cause` is 0 for censored cases, else 1..K.
+    """Weighted Aalen-Johansen estimate for each competing event; `cause` is 0 for censored cases, otherwise 1 to K.
 
     Examples
     --------
@@ -289,9 +291,9 @@ def frequencies(codes: NDArray[np.int64], n_codes: int, weights: ArrayLike, leve
 
 
 def weighted_quantiles(values: Array, shares: ArrayLike, weights: ArrayLike, level: float = 0.9) -> Quantiles:
-    """Weighted quantiles: the smallest value below or at which at least this share of the weight lies.
+    """Weighted quantiles: for each share, the smallest value such that values up to it have at least that weight.
 
-    Intervals invert the Jeffreys interval of that share (Woodruff, 1952). If a share falls exactly between two values,
+    Intervals invert the Jeffreys interval of the share (Woodruff, 1952). If a share falls exactly between two values,
     their mean is used, so equal weights give the usual median.
 
     Examples
@@ -306,21 +308,21 @@ def weighted_quantiles(values: Array, shares: ArrayLike, weights: ArrayLike, lev
     order = np.argsort(values, kind="stable")
     values, below = values[order], np.cumsum(w[order]) / w.sum()
     below[-1] = 1.0
-    wanted, n = np.asarray(shares, dtype=np.float64), effective_number(w)
+    targets, n = np.asarray(shares, dtype=np.float64), effective_number(w)
 
     def at(share: Array, side: float) -> Array:
         return values[np.minimum(np.searchsorted(below, share + side * _ROUNDING), len(values) - 1)]
 
-    low, high = _jeffreys(wanted, n, level)
-    middle = 0.5 * (at(wanted, -1.0) + at(wanted, 1.0))
+    low, high = _jeffreys(targets, n, level)
+    middle = 0.5 * (at(targets, -1.0) + at(targets, 1.0))
     return Quantiles(middle, at(low, -1.0), at(high, 1.0), n)
 
 
 def _at_risk(time: Array, cause: NDArray[np.int64], weights: ArrayLike | None, n_events: int) -> _Risk:
-    """Sums of weights at the distinct times of cases that have any weight."""
+    """Sums of weights at the distinct times of cases with a positive weight."""
     w = np.ones(len(time)) if weights is None else np.asarray(weights, dtype=np.float64)
     if w.shape != time.shape or not np.isfinite(w).all() or np.any(w < 0.0):
-        raise ValueError("weights must be finite and not negative, one for each case")
+        raise ValueError("weights must be finite and nonnegative, one for each case")
     counts = w > 0.0
     time, cause, w = time[counts], cause[counts], w[counts]
     if not time.size:
@@ -337,7 +339,7 @@ def _at_risk(time: Array, cause: NDArray[np.int64], weights: ArrayLike | None, n
 
 
 def _without_event(effective: ArrayLike, level: float) -> Array:
-    """Lower end for survival among an effective number of cases that have had no event."""
+    """Lower limit of survival for an effective number of cases without an event."""
     return np.asarray(((1.0 - level) / 2.0) ** (1.0 / np.maximum(effective, 1.0)))
 
 
@@ -354,8 +356,8 @@ def _incidence_variance(risk: _Risk, k: int, total: Array, before: Array, incide
     """Delta-method variance of one event's cumulative incidence at each time.
 
     With c_j = F(t) - F(t_j), the sum over t_j <= t of
-    ``c_j^2 a_j + S(t_j-)^2 h_j (1 - h_j) / n_j - 2 c_j S(t_j-) h_j / n_j``, a_j Greenwood's term, is expanded in powers
-    of F(t), so that cumulative sums suffice.
+    ``c_j^2 a_j + S(t_j-)^2 h_j (1 - h_j) / n_j - 2 c_j S(t_j-) h_j / n_j``, where a_j is Greenwood's term, is expanded
+    in powers of F(t), so that cumulative sums suffice.
     """
     h, n = risk.hazard[k], risk.effective
     with np.errstate(divide="ignore"):
@@ -368,7 +370,7 @@ def _incidence_variance(risk: _Risk, k: int, total: Array, before: Array, incide
 
 
 def _jeffreys(share: Array, n: float, level: float) -> tuple[Array, Array]:
-    """Jeffreys intervals of shares among n cases; an end of 0 or 1 is kept where the share is."""
+    """Jeffreys intervals of shares among n cases; for a share of 0 or 1, the interval ends there."""
     tail = (1.0 - level) / 2.0
     a, b = n * share + 0.5, n * (1.0 - share) + 0.5
     low, high = betaincinv(a, b, tail), betaincinv(a, b, 1.0 - tail)
@@ -378,8 +380,8 @@ def _jeffreys(share: Array, n: float, level: float) -> tuple[Array, Array]:
 def harrell_concordance(time: Array, event: Flags, risk: Array) -> float:
     """Harrell's concordance index: share of comparable pairs in which the case with the earlier event has more risk.
 
-    A pair is comparable if the earlier time is that of an event; equal times are comparable if one is an event and the
-    other censored. Equal risks count one half. NaN if no pair is comparable.
+    A pair is comparable if the earlier time is an event time; equal times are comparable if one is an event and the
+    other is censored. Equal risks count one half. NaN if no pair is comparable.
 
     Examples
     --------

@@ -187,8 +187,8 @@ def test_only_warnings_that_may_hold_its_values_go():
         WITHDRAWN_WARNING,
         "age is 99 years, outside the usual range, 18 to 95.",
     ]
-    assert left("All values are those of past case #31, and so on.") == [WITHDRAWN_WARNING]
-    assert left("All values are those of past case #312, and so on.") != [WITHDRAWN_WARNING]
+    assert left("All values match those of past case #31, and so on.") == [WITHDRAWN_WARNING]
+    assert left("All values match those of past case #312, and so on.") != [WITHDRAWN_WARNING]
 
 
 def test_nothing_in_other_explanations_tells_its_values_or_its_outcome(alone):

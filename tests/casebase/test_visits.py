@@ -166,5 +166,5 @@ def test_names_of_patients_are_checked(base):
 
 
 def test_a_refit_that_samples_neighbors_is_refused(base):
-    with pytest.raises(CaseBaseError, match="groups need votes in closed form"):
+    with pytest.raises(CaseBaseError, match="groups= needs closed-form votes"):
         learn(base._database, BY, {**QUICK, "votes": "sampled"})

@@ -41,7 +41,7 @@ def test_one_patient_from_a_terminal(clinic, tmp_path):
     assert seen["case_id"] == 31
     text = call("casebase", "consult", base, "--values", SOMEONE, "--case", "N-1", "--by", "Dr. Roe").stdout
     assert "prediction" in text
-    assert "counts for" in text
+    assert "weight" in text
     other = {"well": "sick", "sick": "well"}[seen["explanation"]["prediction"]["class"]]
     assert "give a reason" in complaint("casebase", "decide", base, seen["id"], other)
     assert not document("casebase", "decide", base, seen["id"], other, "--reason", "looks it", *by)["agrees"]

@@ -282,7 +282,7 @@ def test_the_dictionary_says_what_is_follow_up(tmp_path):
 @pytest.mark.parametrize(
     ("given", "wrong"),
     [
-        ("dryg", "'dryg', which the table does not have; did you mean 'drug'"),
+        ("dryg", "'dryg', which is not in the table; did you mean 'drug'"),
         ("days=time", "is a time without an event"),
         ("days=length", "'length' is not valid; choose one of"),
         ("outcome", "'outcome' is both --target and --follow-up"),

@@ -34,7 +34,7 @@ def test_class_weights_are_weights_of_votes():
 
 def test_an_engine_that_cannot_predict_samples_and_the_cpu_predicts(monkeypatch):
     monkeypatch.setitem(installed.BUILT_IN, "other", "bayespatch.engine.paper:PaperEngine")
-    with pytest.raises(ValueError, match="engine='other' samples the joint posterior; pass importances='joint'"):
+    with pytest.raises(ValueError, match="engine='other' only samples the joint posterior; pass importances='joint'"):
         fit(engine="other")
     given = dict(importances="joint", hyper=Hyperparameters(), n_parents=6)
     other, paper = (fit(engine=name, **given) for name in ("other", "paper"))

@@ -61,7 +61,7 @@ def test_nothing_but_parents_is_ever_shown(tmp_path):
     assert clf.may_be_shown(parent)
     for row in others[:3]:
         assert not clf.may_be_shown(row)
-        with pytest.raises(ValueError, match=f"row={row} may not be shown: it is not among the parents"):
+        with pytest.raises(ValueError, match=f"row={row} may not be shown: it is not a parent"):
             clf.explain_past(row)
     past, new = clf.explain_past(parent, top=20), clf.explain(X.iloc[1].to_dict(), top=20)
     assert {neighbor.index for neighbor in past.neighbors} <= set(clf.parents_.tolist()) - {parent}

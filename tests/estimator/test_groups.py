@@ -48,7 +48,7 @@ def test_random_outcomes_of_repeated_patients_cannot_be_predicted(opinion):
 
 def test_without_groups_repeats_are_found_and_said():
     X, y, patient = visits()
-    with pytest.warns(RepeatedRowsWarning, match="of 480 rows repeat an earlier row.*Pass groups="):
+    with pytest.warns(RepeatedRowsWarning, match="of 480 rows repeat an earlier row.*as groups="):
         clf = PatchworkClassifier(**SMALL).fit(X, y)
     assert abs(auc(clf.loo_probabilities(), y[clf.loo_.rows]) - 0.5) < 4 * error_of_auc()
     agree = (clf.groups_[:, None] == clf.groups_) == (patient[:, None] == patient)
@@ -69,7 +69,7 @@ def test_sampled_votes_cannot_keep_them_apart_and_say_so():
     X, y, patient = visits()
     with pytest.warns(RepeatedRowsWarning, match="leave-one-out scores are too optimistic"):
         PatchworkClassifier(**SMALL, votes="sampled").fit(X[:200], y[:200])
-    with pytest.raises(ValueError, match="groups need votes in closed form"):
+    with pytest.raises(ValueError, match="groups= needs closed-form votes"):
         PatchworkClassifier(**SMALL, votes="sampled").fit(X, y, groups=patient)
 
 
@@ -113,7 +113,7 @@ def test_rows_that_may_not_vote_still_have_a_group():
 @pytest.mark.parametrize(
     ("groups", "message"),
     [
-        ([1, 2], r"groups has shape \(2,\) and there are 480 rows"),
+        ([1, 2], r"groups has shape \(2,\), but there are 480 rows"),
         ([None] + ["a"] * 479, "groups has no value in row 0"),
         (["a"] * 480, "only one group"),
     ],

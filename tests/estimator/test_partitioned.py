@@ -109,7 +109,7 @@ def test_a_longer_frame_is_sampled_where_not_everybody_may_vote(monkeypatch):
         with pytest.warns(ManyCasesWarning, match="a random sample of 60 of 90 rows"):
             clf = PatchworkClassifier(**SETTINGS, **few).fit(FRAME, "outcome")
         assert clf.fitted_.elsewhere is None
-    with pytest.raises(ValueError, match="parents= names rows, but the model learns from a sample of the 90 rows"):
+    with pytest.raises(ValueError, match="parents= lists rows, but the model learns from a sample of the 90 rows"):
         PatchworkClassifier(**SETTINGS, parents=[0, 1, 2]).fit(FRAME, "outcome")
 
 

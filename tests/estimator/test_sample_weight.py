@@ -222,10 +222,10 @@ def test_weights_that_cannot_be(kind, change, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"votes": "sampled"}, "sample_weight needs votes in closed form"),
-        ({"model": "II"}, "sample_weight needs votes in closed form"),
-        ({"importances": "joint"}, "sample_weight needs votes in closed form"),
-        ({"transductive": True}, "sample_weight needs votes in closed form"),
+        ({"votes": "sampled"}, "sample_weight needs closed-form votes"),
+        ({"model": "II"}, "sample_weight needs closed-form votes"),
+        ({"importances": "joint"}, "sample_weight needs closed-form votes"),
+        ({"transductive": True}, "sample_weight needs closed-form votes"),
     ],
 )
 def test_where_weights_cannot_be_used(settings, message):

@@ -186,9 +186,9 @@ def test_bad_parameters_and_times_are_refused():
         fit(n_intervals=0)
     with pytest.raises(ValueError, match="second_opinion='forest'"):
         fit(second_opinion="forest")
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(ValueError, match="nonnegative"):
         fitted().predict_survival_interval(X, [-1.0])
-    with pytest.raises(ValueError, match="not negative"):
+    with pytest.raises(ValueError, match="nonnegative"):
         StepFunction(np.array([1.0]), np.array([0.5]), 1.0)([np.nan])
 
 

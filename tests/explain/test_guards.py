@@ -86,9 +86,7 @@ def test_a_class_with_few_cases_is_named():
     y.iloc[:4] = 2
     clf = fit(X, y)
     why = clf.explain(ROW)
-    assert "Few past cases had 2 (4): too few for a reliable statement about it." in [
-        guard.text for guard in why.guards
-    ]
+    assert "Too few past cases had 2 (4) for reliable predictions." in [guard.text for guard in why.guards]
     assert "rare" not in kinds(fitted().explain(ROW))
 
 

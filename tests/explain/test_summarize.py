@@ -75,7 +75,7 @@ def test_numbers_that_are_not_binned_make_subgroups_by_thirds(windows):
     pulses = [group.n for group in overview.subgroups if group.feature == "pulse" and group.value != "missing"]
     assert sum(pulses) == 60 - int(X["pulse"].isna().sum())
     said = overview.features[0].values[0]
-    assert said.endswith("alike where at most 20% of the past cases lie between" if windows == "20%" else "within 5")
+    assert said.endswith("close if at most 20% of the past cases lie in between" if windows == "20%" else "within 5")
 
 
 def test_past_cases_worth_a_look(overview):
@@ -135,7 +135,7 @@ def test_each_opinion_is_judged_alone_and_in_subgroups(overview):
 
 def test_the_summary_shows_what_was_measured(overview):
     text = str(overview)
-    assert text.startswith(f"PatchworkClassifier of {overview.about['cases']} past cases and 4 features")
+    assert text.startswith(f"PatchworkClassifier with {overview.about['cases']} past cases and 4 features")
     for name, score in overview.performance.scores.items():
         assert f"{name}: {score:.3f}" in text
     names = [feature.description or feature.name for feature in overview.features]

@@ -82,7 +82,7 @@ def test_no_precedent_comes_before_the_groups():
 
 
 def test_nobody_votes():
-    assert "No past patient counts for this case." in as_text(answer("nobody"), 100)
+    assert "No past patient contributes to this prediction." in as_text(answer("nobody"), 100)
 
 
 def test_a_known_outcome_is_told():

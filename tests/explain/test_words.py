@@ -18,7 +18,7 @@ def test_the_headline_states_the_last_of_two_classes():
     why = answer("two")
     said = why["prediction"]
     p, ends = said["probabilities"]["sick <i>"], said["intervals"]["sick <i>"]
-    ends = f"patients with predictions like this one: {words.interval(ends)} (90% interval)"
+    ends = f"patients with similar predictions: {words.interval(ends)} (90% interval)"
     assert words.headline(why) == f"{words.percent(p)} probability of sick <i>; {ends}"
     assert words.base_rate(why) == f"All patients: {words.percent(said['population']['sick <i>'])}"
 
@@ -84,7 +84,7 @@ def members(size, common=(), most=(), differs=()):
         ({"differs": [("ca", None), ("cp", None)]}, "61 patients with colored vessels (chest pain: not typical)"),
         ({"differs": [("age", None), ("angina", None)]}, "61 patients (age not 58–64; angina: no or missing)"),
         ({"differs": [("sex", None)]}, "61 patients (sex: not male)"),
-        ({}, "61 patients of various kinds"),
+        ({}, "61 patients with various findings"),
     ],
 )
 def test_a_group_is_described_by_what_its_members_have_in_common(parts, expected):
@@ -121,7 +121,7 @@ def test_shares_stand_beside_the_base_rate_and_are_no_majority():
     why = answer("two")
     text = words.votes(why)
     said = why["prediction"]
-    assert f"Counted by similarity, {words.percent(said['votes']['sick <i>'])} of them were sick <i>" in text
+    assert f"Weighted by similarity, {words.percent(said['votes']['sick <i>'])} of them were sick <i>" in text
     assert f"(all patients: {words.percent(said['population']['sick <i>'])})" in text
     assert "most" not in text.lower()
 
@@ -150,9 +150,9 @@ def test_an_interval_of_a_number_is_compared_with_that_of_all_patients():
     why = answer("number")
     said = why["prediction"]
     said["interval"], said["population_interval"] = [400.0, 500.0], [300.0, 700.0]
-    assert words.Check(True, "Interval 25% as wide as that of all patients (limit: 100%)") in words.checks(why)
+    assert words.Check(True, "Interval 25% as wide as for all patients (limit: 100%)") in words.checks(why)
     said["interval"] = [200.0, 700.0]
-    assert words.Check(False, "Interval 125% as wide as that of all patients (limit: 100%)") in words.checks(why)
+    assert words.Check(False, "Interval 125% as wide as for all patients (limit: 100%)") in words.checks(why)
 
 
 def test_failed_checks_come_first():

@@ -52,7 +52,7 @@ def test_the_figures_are_those_of_the_explanation(kind):
         assert solid(f"#{part['id']}, {words.percent(part['vote_share'])}") in text
         for feature in words.compared(why):
             assert solid(part["features"][feature["name"]]["value"]) in text
-    assert (solid("No past patient counts") in text) is not bool(why["groups"])
+    assert (solid("No past patient contributes") in text) is not bool(why["groups"])
 
 
 def test_an_explanation_and_its_dictionary_are_drawn_alike():

@@ -136,7 +136,7 @@ def test_a_known_outcome_and_nobody_who_votes():
     X, _ = table(20, seed=9)
     why = fitted().explain(X.iloc[0], y=1)
     assert "Known outcome: sick <i>" in read(case_page(why)).text
-    assert "No past patient counts" in read(case_page(answer("nobody"))).text
+    assert "No past patient contributes" in read(case_page(answer("nobody"))).text
 
 
 def test_a_counterfactual_follows_the_answer():

@@ -1,6 +1,6 @@
-"""The estimators, following scikit-learn's conventions: thin methods over the modules that do the work.
+"""The estimators follow scikit-learn's conventions; their methods are thin layers over the modules that do the work.
 
-`load` is here because a model file is loaded as one of these classes (`persistence.registry`).
+`load` is here because it returns an instance of one of these classes (`persistence.registry`).
 """
 
 from bayespatch.estimator.classifier import PatchworkClassifier

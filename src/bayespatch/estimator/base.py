@@ -1,4 +1,4 @@
-"""Common parts of the estimators: fitted attributes, and predictions of the rows of a table."""
+"""The parts shared by the estimators: fitted attributes, and predictions for the rows of a table."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ F = TypeVar("F", bound=Fitted)
 
 
 class Patchwork(Storable, Learner, Generic[F]):
-    """The part of an estimator that does not depend on the kind of outcome; see `PatchworkClassifier`.
+    """The part of an estimator that is independent of the kind of outcome; see `PatchworkClassifier`.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Patchwork(Storable, Learner, Generic[F]):
     fitted_: F
 
     def _fitted(self) -> F:
-        """The result of `fit`; methods call this once, so that a refit in another thread does not affect them."""
+        """The result of `fit`. Methods call this once, so that a refit in another thread does not affect them."""
         fitted: F | None = self.__dict__.get("fitted_")
         if fitted is None:
             raise NotFittedError(
@@ -68,7 +68,7 @@ class Patchwork(Storable, Learner, Generic[F]):
 
     @property
     def schema_(self) -> Schema:
-        """How columns are coded."""
+        """The coding of the columns."""
         return self._fitted().schema
 
     @property
@@ -78,12 +78,12 @@ class Patchwork(Storable, Learner, Generic[F]):
 
     @property
     def hyper_(self) -> Hyperparameters:
-        """The constants used."""
+        """The constants of the model."""
         return self._fitted().hyper
 
     @property
     def tuning_(self) -> Tuning | None:
-        """Settings that were compared; None if `hyper` was given."""
+        """The settings that were compared; None if `hyper` was passed."""
         return self._fitted().tuning
 
     @property
@@ -133,7 +133,7 @@ class Patchwork(Storable, Learner, Generic[F]):
 
     @property
     def pool_(self) -> Pool | None:
-        """How both opinions are pooled; None without a second opinion."""
+        """The pool of both opinions; None without a second opinion."""
         return self._fitted().pool
 
     @property
@@ -148,7 +148,7 @@ class Patchwork(Storable, Learner, Generic[F]):
 
     @property
     def opinion_(self) -> Opinion | None:
-        """The second opinion; None if there is none."""
+        """The second opinion, if any."""
         return self._fitted().opinion
 
     @property
@@ -168,7 +168,7 @@ class Patchwork(Storable, Learner, Generic[F]):
     def feature_importances_(self) -> NDArray[np.float64]:
         """Importance of each feature for predictions, (P,): the share of the base rates' log loss that it removes.
 
-        Measured on past cases, each predicted from all others, on first access (`bayespatch.feature_importance`).
+        Measured on past cases, each predicted from all the others, on first access (`bayespatch.feature_importance`).
         `posterior_.q` has the draws of the model's own importance parameters.
         """
         return self._fitted().importance.values
@@ -186,7 +186,7 @@ class Patchwork(Storable, Learner, Generic[F]):
         X : data frame, array or list of rows
             The cases.
         y : sequence, optional
-            Their outcomes, if known; the search for neighbors then uses them (type III of the paper).
+            Their outcomes, if known; they are then used to find the neighbors (type III of the paper).
         top : int
             Number of neighbors, at most the number of parents.
 
@@ -196,8 +196,8 @@ class Patchwork(Storable, Learner, Generic[F]):
 
         Examples
         --------
-        >>> who = clf.neighbors([["yes", 60]], top=3)
-        >>> who.rows.shape, [y[row] for row in who.rows[0]]
+        >>> near = clf.neighbors([["yes", 60]], top=3)
+        >>> near.rows.shape, [y[row] for row in near.rows[0]]
         ((1, 3), ['sick', 'sick', 'sick'])
         """
         fitted = self._fitted()
@@ -209,7 +209,7 @@ class Patchwork(Storable, Learner, Generic[F]):
         return Neighborhood.joined([Neighborhood.of(part, fitted.parents, top) for part in neighbors if part])
 
     def _closed_neighbors(self, fitted: Fitted, X: TableLike, y: ArrayLike | None, top: int) -> Neighborhood:
-        """`neighbors` with closed-form votes: the largest shares, and details of these alone."""
+        """`neighbors` with closed-form votes: the largest shares, and details for these only."""
         posterior, new, _ = self._new_cases(fitted, X, y)
         q = posterior.q.mean(axis=(0, 1))
         parts = []
@@ -229,12 +229,12 @@ class Patchwork(Storable, Learner, Generic[F]):
     def _predictions(
         self, fitted: Fitted, X: TableLike, y: ArrayLike | None = None, detail: Detail = False
     ) -> tuple[EncodedTable, Iterator[Prediction]]:
-        """The rows of a table as codes, and their predictions, batch by batch."""
+        """The rows of a table as codes, and their predictions in batches."""
         posterior, new, encoded = self._new_cases(fitted, X, y)
         return encoded, self._batches(fitted, posterior, new, detail)
 
     def _batches(self, fitted: Fitted, posterior: Posterior, new: Data, detail: Detail) -> Iterator[Prediction]:
-        """Predictions, as exact as `error` requires or the draws allow."""
+        """Predictions in batches, with the precision that `error` requires, as far as the draws allow."""
         precedents = 1.0 if fitted.pool is None else max(1.0 - fitted.pool.weight, 0.5)
         worst, n_short = 0.0, 0
         for part in predict_batches(
@@ -242,8 +242,8 @@ class Patchwork(Storable, Learner, Generic[F]):
             new,
             detail=detail,
             calibration=fitted.calibration,
-            # The second opinion has no Monte Carlo error and takes its share of the probability, but the precedents
-            # are shown on their own, too.
+            # The second opinion has no Monte Carlo error, which reduces the error of the pool. The reduction is
+            # limited, because the precedents are also shown on their own.
             error=self.error / precedents,
             n_threads=self._n_threads(),
             engine=self._predicting(),
@@ -266,7 +266,7 @@ class Patchwork(Storable, Learner, Generic[F]):
     def _new_cases(
         self, fitted: Fitted, X: TableLike, y: ArrayLike | None = None
     ) -> tuple[Posterior, Data, EncodedTable]:
-        """The rows of a table as new cases, and the posterior to predict them under."""
+        """The posterior for predicting the rows of a table, and the rows as new cases."""
         if is_table(X):
             validate_data(self, X, skip_check_array=True, reset=False)
         encoded = fitted.schema.encode(X)
@@ -292,7 +292,7 @@ class Patchwork(Storable, Learner, Generic[F]):
 
     @abstractmethod
     def _read_outcomes(self, y: ArrayLike) -> AnyArray:
-        """Outcomes as an array of one dimension."""
+        """Outcomes as a one-dimensional array."""
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

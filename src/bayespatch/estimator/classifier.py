@@ -52,10 +52,10 @@ class PredictedClasses(NamedTuple):
     votes : array of shape (n, M)
         Shares of the neighbors' votes, before calibration.
     percentiles : array of shape (n,)
-        Share of the past cases, with the same features known, that are at least as unusual; no adequate precedent if at
-        most .05. NaN if too little of the case is known (`Fitted.percentiles`).
+        Share of the past cases that are at least as unusual, with the same features known. At most 0.05 means that
+        there is no adequate precedent. NaN if too few features are known (`Fitted.percentiles`).
     intervals : array of shape (n, M, 2), or None
-        Of the probabilities, if a level was given.
+        Intervals of the probabilities, if a level was given.
     opinions : dict of arrays of shape (n, M), or None
         "precedents", the calibrated votes, and "additive", if there is a second opinion.
     closest, closest_share : arrays of shape (n,), or None
@@ -79,50 +79,52 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
     Parameters
     ----------
     model : {"I", "II", "III"}
-        Influence of a neighbor on a case: equal, by the number of features that matter, or separate for each neighbor.
+        Influence of a neighbor on a case: equal for all neighbors, by the number of features that matter, or separate
+        for each neighbor.
     likelihood : {"exact", "paper"}
         The exact likelihood, or the one printed in the paper.
     supervised : bool
         If False, neighbors are found without the classes of the training cases, which still vote.
     parents : {"auto", "all", "random", "balanced", "medoids"}, int, or array
-        Which training cases may vote; see `bayespatch.parents.choose_parents`. "auto": all, or, with sampled votes, at
-        most 2,000 at random, with a `ManyCasesWarning`.
+        Which training cases may vote; see `bayespatch.parents.choose_parents`. "auto": all of them; with sampled votes,
+        at most 2,000 drawn at random, with a `ManyCasesWarning`.
     n_parents : int or float, optional
         Number of parents, or their share of the training cases.
     shown : "all", int, or array
-        Which voters may be named and shown: all, a number drawn at random, or rows of the training table. Groups and
-        other totals include all voters. Needs closed-form votes.
+        Which voters may be named and shown: all, a number of them drawn at random, or these rows of the training table.
+        Groups and other totals include all voters. Requires closed-form votes.
     hyper : "auto" or Hyperparameters
         The constants of the model; "auto" chooses them to suit the size of the table (`bayespatch.tune`).
     importances : {"predictive", "joint"}
-        How importances are learned. "predictive": from a separate posterior, a shrinkage prior times the leave-one-out
-        predictive likelihood (`bayespatch.importances`). "joint": from the paper's posterior of features and labels, as
-        in `bayespatch.sample`.
+        How importances are learned. "predictive": from their own posterior, a shrinkage prior times the leave-one-out
+        predictive likelihood (`bayespatch.importances`). "joint": from the paper's joint posterior of features and
+        labels, as in `bayespatch.sample`.
     second_opinion : "auto", None or classifier
-        An additive score that is pooled with the precedents (`bayespatch.pool`). "auto": a regularized logistic
-        regression on the columns of the table (`bayespatch.second_opinion`). None: precedents alone. Or an unfitted
-        scikit-learn classifier, which is cloned and fitted on the table without preprocessing.
+        A second opinion that is pooled with the precedents (`bayespatch.pool`). "auto": an additive score, a
+        regularized logistic regression on the columns of the table (`bayespatch.second_opinion`). None: precedents
+        alone. An unfitted scikit-learn classifier is cloned and fitted to the table without preprocessing.
     votes : {"auto", "closed", "sampled"}
-        "closed": every past case votes, in closed form (`bayespatch.retrieval`). "sampled": several neighbors of a case
-        are sampled, as in the paper. "auto": closed form if available, that is, for model "I" with the exact likelihood
+        "closed": every past case votes, in closed form (`bayespatch.retrieval`). "sampled": the neighbors of a case are
+        sampled, as in the paper. "auto": closed form if available, that is, for model "I" with the exact likelihood
         and predictive importances.
     error : float
         Sampled votes only: target Monte Carlo standard error of predicted probabilities. Votes are drawn until it is
-        reached or all stored draws have been used 16 times, which gives a `PrecisionWarning`.
+        reached, or until all stored draws have been used 16 times, which gives a `PrecisionWarning`.
     class_weight : dict, "balanced" or None
         Weight of votes for each class, and of its cases in the calibration.
     calibrate : bool
-        Whether votes are calibrated on leave-one-out votes on past cases. If False, votes are used as probabilities.
+        Whether votes are calibrated on the past cases' leave-one-out votes. If False, the shares of the votes are used
+        as probabilities.
     bins, n_bins, windows, categorical, max_levels
         How columns are coded; see `bayespatch.encode.Schema.learn`. With ``bins="auto"``, tuning chooses whether
         numbers are compared in quantile bins or in windows, unless `windows` is given.
     missing : {"auto", "ignore", "category", "error"}
-        Handling of missing values. "ignore": they are not compared. "category": a value on which cases may agree, as in
-        the paper. "auto": whichever predicts the past cases better, by its evidence; not compared in a row with more
-        missing values than any past case. "error": rejected.
+        Handling of missing values. "ignore": they are not compared. "category": missing is a value on which cases may
+        agree, as in the paper. "auto": whichever of the two predicts the past cases better, by its evidence; in a row
+        with more missing values than any past case, they are not compared. "error": they are rejected.
     transductive : bool
         If True, training and new cases are sampled together in each call, as in the paper, so a prediction depends
-        slightly on the other rows. If False, new cases are sampled under the fitted posterior.
+        slightly on the other rows of the call. If False, new cases are sampled from the fitted posterior.
     engine : str
         "auto" or the name of an engine.
     scheduler : str, optional
@@ -135,16 +137,16 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
     random_state : int, RandomState or None
         Pass a number for reproducible results.
     warm_start : bool
-        Sampled votes only: whether a refit starts where the last fit ended, which shortens the warm-up after cases were
-        appended to the table.
+        Sampled votes only: whether a refit starts where the last fit ended, which shortens the warm-up after cases have
+        been appended to the table.
     progress : bool or callable
         Whether fitting (and transductive prediction) shows a progress bar.
     checkpoint : path, optional
-        Sampled votes only: a folder in which the state of the fit is saved about every half minute. If it contains a
-        state, the fit continues from it: after an interruption, the same fit (same data and parameters, a number for
-        `random_state`) gives the same model as an uninterrupted one. The folder is kept after the fit; with joint
-        importances, more `draws` extend the run. Delete it once the model is saved. A checkpoint belongs to one fit and
-        is rejected by any other.
+        Sampled votes only: a folder in which the state of the fit is saved about every 30 seconds. If it contains a
+        state, the fit continues from there: after an interruption, repeating the fit with the same data and parameters,
+        and a number as `random_state`, gives the same model as an uninterrupted fit. The folder is kept after the fit;
+        with joint importances, a larger `draws` extends the run. Delete the folder once the model is saved. A
+        checkpoint belongs to one fit and is rejected by any other.
 
     Attributes
     ----------
@@ -179,7 +181,8 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
         Names of classes and outcome: from ``y.attrs["labels"]`` and ``y.attrs["description"]`` of a pandas Series,
         otherwise the classes and the name of the Series.
     feature_importances_ : array of shape (P,)
-        Posterior mean of each feature's importance, q; `posterior_.q` has its draws.
+        Importance of each feature for predictions, measured on first access; `posterior_.q` has the draws of the
+        model's importance parameters.
 
     Examples
     --------
@@ -264,7 +267,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
 
     @classmethod
     def paper(cls, model: str = "I", n_parents: int | float = 80, **parameters: Any) -> PatchworkClassifier:
-        """The paper's settings, with random parents and the paper's hyperparameters; other parameters can be passed.
+        """A classifier with the paper's settings: random parents and the paper's hyperparameters, unless overridden.
 
         Examples
         --------
@@ -298,14 +301,14 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
         ----------
         X : data frame, array or list of rows, of shape (n, P)
             The raw training table: numbers, text, categories, booleans, missing values. A Dask data frame is read by
-            its workers; with more than 100,000 rows, all rows vote on the workers or from files, and a sample of that
-            size determines coding, calibration and second opinion.
+            its workers. If it has more than 100,000 rows, all of them vote, on the workers or from files, and a sample
+            of 100,000 rows determines the coding, the calibration and the second opinion.
         y : sequence of length n
             Classes; with a Dask data frame, a Dask Series or the name of a column. Ordered categories (pandas) and
             Enums (polars) are ordered classes, whose order the second opinion uses.
         groups : sequence of length n, optional
-            Group of each row, such as the patient of each visit. Rows of one group never vote on each other, and are
-            held out together in importances, calibration, pool and `loo_`. By default, rows that repeat others more
+            Group of each row, such as the patient of each visit. Rows of a group never vote on each other, and are
+            held out together in importances, calibration, pool and `loo_`. By default, rows that repeat each other more
             often than chance explains form groups, with a `RepeatedRowsWarning`.
         follow_up : list of str, or dict, optional
             Columns of X (a data frame) that are recorded for past cases but not compared, and that new cases do not
@@ -314,7 +317,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
         sample_weight : sequence of length n, optional
             Weight of each row in votes, importances, base rates, calibration, second opinion and pool. A whole number w
             counts like w copies of the row in one group; rows of weight 0 are ignored. Bins, ranks, percentiles and the
-            scores of reports count every row once. Needs closed-form votes.
+            scores in reports count every row once. Requires closed-form votes.
 
         Returns
         -------
@@ -431,20 +434,20 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
 
     @by_partition
     def predict(self, X: TableLike, abstain: bool | float = False) -> AnyArray:
-        """The most probable class, optionally None for cases without adequate precedent.
+        """The most probable class; optionally None for cases without an adequate precedent.
 
         Parameters
         ----------
         X : data frame, array or list of rows
             The cases.
         abstain : bool or float
-            If True, cases without adequate precedent get None: at most 5% of the past cases are as unusual. A number
-            sets another share. See `Explanation.precedent`.
+            If True, the prediction is None for cases without an adequate precedent, that is, if at most 5% of the past
+            cases are as unusual. A number sets another limit. See `Explanation.precedent`.
 
         Returns
         -------
         array of shape (n,)
-            With `abstain`, an array of objects with None for refused cases.
+            With `abstain`, an array of objects that is None for cases without an adequate precedent.
 
         Examples
         --------
@@ -466,11 +469,11 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
 
     @by_partition
     def predict_interval(self, X: TableLike, level: float = 0.9) -> NDArray[np.float64]:
-        """Intervals of the risk of patients with predictions like these.
+        """Intervals of the mean risk of patients with similar predictions.
 
-        Among all patients with about the same predicted probability, the mean risk is within the interval in at least
-        90% of cases (with ``level=0.9``). An individual patient's risk can lie outside, because outcomes do not show
-        how much risks differ among patients with equal predictions. Intervals are wide if few past cases vote, if the
+        The mean risk of all patients with about the same predicted probability is within the interval in at least 90%
+        of cases (with ``level=0.9``). An individual patient's risk can lie outside, because outcomes do not show how
+        much risks differ among patients with equal predictions. Intervals are wide if few past cases vote, if the
         second opinion is learned from few rows, or if the two opinions differ (`Pool.interval`).
 
         Returns
@@ -576,13 +579,13 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
-        # With alpha = .5 half of the parents vote on every case, and the classes that have more of them win.
+        # With alpha = 0.5, half of the parents vote on every case, so classes with more parents win.
         tags.classifier_tags.poor_score = self.hyper == Hyperparameters.paper() and not self.calibrate
         return tags
 
 
 def _percentiles(fitted: Fitted, encoded: EncodedTable, parts: Sequence[Prediction]) -> NDArray[np.float64]:
-    """How usual predicted cases are."""
+    """Percentiles of the familiarity of predicted cases, (n,)."""
     return fitted.percentiles(encoded.x, np.concatenate([part.familiarity for part in parts]))
 
 
@@ -608,7 +611,7 @@ def _learn_pool(
 
 
 def _read_classes(y: ArrayLike) -> tuple[AnyArray, NDArray[np.int64]]:
-    """The classes in order, and the place among them of the class of each case."""
+    """The sorted classes, and the index of each case's class among them."""
     refuse_masked("y", y)
     labels = column_or_1d(y, warn=True)
     refuse_missing_outcomes(labels)
@@ -622,24 +625,24 @@ def _read_classes(y: ArrayLike) -> tuple[AnyArray, NDArray[np.int64]]:
     return check_classes(encoder.fit(labels).classes_), encoder.transform(labels).astype(np.int64)
 
 
-def _class_weights(wish: dict[Any, float] | str | None, classes: AnyArray, counts: AnyArray) -> NDArray[np.float64]:
-    """The weight of each class; "balanced" as scikit-learn has it, from the numbers of rows that have each class."""
-    if isinstance(wish, str) and wish == "balanced":
+def _class_weights(option: dict[Any, float] | str | None, classes: AnyArray, counts: AnyArray) -> NDArray[np.float64]:
+    """The weight of each class; "balanced" as in scikit-learn, from the number of rows of each class."""
+    if isinstance(option, str) and option == "balanced":
         weights = counts.sum() / (len(classes) * counts)
     else:
-        weights = compute_class_weight(wish, classes=classes, y=classes)
+        weights = compute_class_weight(option, classes=classes, y=classes)
     return check_class_weights(weights, classes)
 
 
 def _read_decision(y: ArrayLike, classes: AnyArray, names: tuple[str, ...]) -> Decision | None:
-    """The decision threshold in ``y.attrs``, where a data dictionary has put it."""
+    """The decision threshold in ``y.attrs``, set by a data dictionary."""
     attrs = getattr(y, "attrs", None)
     attrs = attrs if isinstance(attrs, dict) else {}
     return read_decision(attrs.get("threshold"), attrs.get("cost"), names, classes.tolist())
 
 
 def _read_names(y: ArrayLike, classes: AnyArray) -> tuple[tuple[str, ...], str]:
-    """What the classes and the outcome are called."""
+    """Names of the classes and of the outcome."""
     attrs = getattr(y, "attrs", None)
     attrs = attrs if isinstance(attrs, dict) else {}
     labels = attrs.get("labels")

@@ -32,10 +32,10 @@ from bayespatch.validation import check_count, check_flag
 # A class, by value or by label, or a number
 Label: TypeAlias = str | float | bool | np.generic
 
-ERROR = 0.005  # Monte Carlo standard error of the probability of a single case that is explained
-_MOST_TRIED, _LEAST_TRIED = 5000, 300  # changes of a case that are tried in the order of their size
-_PAIRED = 1_500_000  # past cases that are compared with them, in all
-QUANTILE = 0.05  # of the past cases' familiarity, below which there is no adequate precedent
+ERROR = 0.005  # target Monte Carlo standard error when a single case is explained
+_MOST_TRIED, _LEAST_TRIED = 5000, 300  # limits on the number of changes to a case tried in order of size
+_PAIRED = 1_500_000  # total number of comparisons between these changes and past cases
+QUANTILE = 0.05  # quantile of the past cases' familiarity up to which there is no adequate precedent
 
 
 class Explaining(Patchwork[F]):
@@ -57,18 +57,18 @@ class Explaining(Patchwork[F]):
         Parameters
         ----------
         row : dict, Series, sequence of values, or table with one row
-            The case; a dict or a Series has the feature names as keys. Values may be given by their labels.
+            The case; a dict or a Series has the feature names as keys. Values can be passed as their labels.
         y : optional
-            The outcome, if known; the search for neighbors then uses it (type III of the paper).
+            The outcome, if known; it is then used to find the neighbors (type III of the paper).
         top : int
             Number of closest past cases to show.
         level : float
-            Of the credible intervals.
+            Probability of the credible intervals.
         quantile : float
             A case has no adequate precedent if at most this share of past cases is as unusual.
         exclude_self : bool
-            Whether a case that is a past case (equal in all values, and in its name if it has one) is kept from voting
-            on itself; the explanation says so.
+            Whether a case that is itself a past case (with the same values, and the same name if it has one) is
+            prevented from voting on itself; the explanation then says so.
         error : float
             Target Monte Carlo standard error of the probability.
 
@@ -109,7 +109,7 @@ class Explaining(Patchwork[F]):
         top, level, quantile, exclude_self
             As in `explain`.
         error : float, optional
-            As in `explain`; None: the same error as in `predict_proba`.
+            As in `explain`; None means the same error as in `predict_proba`.
 
         Returns
         -------
@@ -133,12 +133,12 @@ class Explaining(Patchwork[F]):
         quantile: float = QUANTILE,
         error: float = ERROR,
     ) -> Explanation:
-        """Explain a case of the training table by the votes of all other cases.
+        """Explain a case of the training table, based on the votes of all the other cases.
 
         Parameters
         ----------
         row : int
-            Its row, from 0.
+            Its row number, starting at 0.
         known : bool
             Whether the search for neighbors uses its outcome (type III of the paper).
         top, level, quantile, error
@@ -161,8 +161,8 @@ class Explaining(Patchwork[F]):
             raise ValueError(f"row={row} is not in the training table; pass a number from 0 to {n_rows - 1}")
         if not fitted.may_be_shown(row):
             raise ValueError(
-                f"row={row} may not be shown: it is not among the parents, or not among those chosen with shown=; "
-                f"pass another row, or fit again"
+                f"row={row} may not be shown: it is not a parent, or was not selected with shown=; pass another row, "
+                f"or fit again with other parents= or shown="
             )
         options = self._options(top, level, quantile, error)
         same = np.array([row])
@@ -180,7 +180,10 @@ class Explaining(Patchwork[F]):
         if fitted.elsewhere is None:
             second = fitted.second_opinion_of_past(same)
         elif isinstance(fitted.opinion, UserOpinion):
-            raise ValueError("past cases are not in this process, and second_opinion= needs them; use explain(row)")
+            raise ValueError(
+                "the past cases are not in this process, but the model passed as second_opinion= needs them; use "
+                "explain(row)"
+            )
         else:
             second = fitted.second_opinion(None, past.values, level)
         return next(
@@ -196,8 +199,9 @@ class Explaining(Patchwork[F]):
         )
 
     def may_be_shown(self, row: int) -> bool:
-        """Whether a row of the training table may be shown: only parents, restricted by `shown`. Explanations, reports
-        and figures of past cases all follow this rule.
+        """Whether a row of the training table may be shown: only parents may, and only those selected with `shown`.
+
+        All explanations, reports and figures follow this rule.
 
         Examples
         --------
@@ -233,7 +237,7 @@ class Explaining(Patchwork[F]):
         Returns
         -------
         WhatIf
-            Both explanations, and what changed between them.
+            Both explanations, and the differences between them.
 
         Examples
         --------
@@ -244,7 +248,7 @@ class Explaining(Patchwork[F]):
         table = read_row(row, fitted.schema)
         other = changed_row(table, changes, fitted.schema)
         options = self._options(top, level, quantile, error)
-        # A past case that is changed is still itself: it votes in neither explanation.
+        # A changed past case is still the same case, so it votes in neither explanation.
         same = _case_texts(fitted, table, fitted.schema.encode(table)).rows_in(fitted)
         before, after = (next(self._explanations(fitted, t, None, options, same=same)) for t in (table, other))
         return WhatIf(before, after)
@@ -262,7 +266,7 @@ class Explaining(Patchwork[F]):
         error: float = ERROR,
         exclude_self: bool = True,
     ) -> Counterfactual:
-        """Find the smallest change of some features that changes the prediction, using only values of past cases.
+        """Find the smallest change to some features that changes the prediction, using only values of past cases.
 
         Changes are tried in order of size (`explain.smallest_change`); the result states whether it is proven to be the
         smallest.
@@ -276,7 +280,7 @@ class Explaining(Patchwork[F]):
         to : optional
             The class to reach, or its label; by default any class other than the predicted one.
         most : int
-            Maximum number of features that may change together.
+            Largest number of features that may change at the same time.
         top, level, quantile, error, exclude_self
             As in `explain`.
 
@@ -292,7 +296,7 @@ class Explaining(Patchwork[F]):
         """
         fitted = self._fitted()
         if not isinstance(fitted, FittedClasses):
-            raise ValueError("a counterfactual needs classes, but this model predicts a number; use what_if")
+            raise ValueError("a counterfactual needs a classifier, but this model predicts a number; use what_if")
         changeable = _changeable(fitted, change)
         most = check_count("most", most, at_least=1)
         table = read_row(row, fitted.schema)
@@ -320,7 +324,7 @@ class Explaining(Patchwork[F]):
                 parts = list(self._batches(fitted, posterior, new, detail=False))
             return fitted.pooled(rows, coded.values, np.concatenate([part.mean_votes() for part in parts]))
 
-        # Only values of past cases that may be shown may be offered.
+        # Suggest only values of past cases that may be shown.
         past, own = fitted.values[fitted.may_show], encoded.values[0]
         found = smallest_change(
             {j: candidates(fitted.schema, j, float(own[j]), past[:, j]) for j in changeable},
@@ -340,10 +344,10 @@ class Explaining(Patchwork[F]):
         return Counterfactual(reached, WhatIf(before, after), names, *extent)
 
     def overview(self, *, quantile: float = QUANTILE) -> Overview:
-        """Summarize the model: important features, influential past cases, and performance, also by subgroup.
+        """Summarize the model: important features, influential past cases, and performance overall and by subgroup.
 
-        Each past case is predicted from the others (leave-one-out). Rankings of the features by other methods are
-        included for comparison. Takes a few seconds.
+        Each past case is predicted from all the others (leave-one-out). Rankings of the features by other methods are
+        included for comparison. This takes a few seconds.
 
         Parameters
         ----------
@@ -360,8 +364,8 @@ class Explaining(Patchwork[F]):
         ['AUC', 'Brier score', 'accuracy', 'log loss']
         """
         fitted, default = self._fitted(), type(self)().get_params(deep=False)
-        given = {name: repr(value) for name, value in self.get_params(deep=False).items()}
-        changed = {name: text for name, text in given.items() if text != repr(default[name])}
+        parameters = {name: repr(value) for name, value in self.get_params(deep=False).items()}
+        changed = {name: text for name, text in parameters.items() if text != repr(default[name])}
         about = EstimatorInfo(type(self).__name__, changed, self.hyper)
         return summarize(fitted, about, _check_share("quantile", quantile), self._n_threads())
 
@@ -371,7 +375,7 @@ class Explaining(Patchwork[F]):
         Parameters
         ----------
         path : path
-            The HTML file, which is self-contained and needs no network.
+            The HTML file. It is self-contained and needs no network connection.
         overwrite : bool
             Whether to replace an existing file.
 
@@ -404,7 +408,7 @@ class Explaining(Patchwork[F]):
         return explain_cases(fitted, posterior, new, texts, options, same=same, second=second)
 
     def _options(self, top: int, level: float, quantile: float, error: float | None) -> ExplanationOptions:
-        """Options of explanations, checked."""
+        """The validated options of explanations."""
         return ExplanationOptions(
             check_count("top", top, at_least=1),
             _check_share("level", level),
@@ -415,12 +419,12 @@ class Explaining(Patchwork[F]):
         )
 
     def loo_probabilities(self) -> NDArray[np.float64]:
-        """Probabilities of the classes of past cases, each predicted from all others (leave-one-out).
+        """Probabilities of the classes of past cases, each predicted from all the others (leave-one-out).
 
         Returns
         -------
         array of shape (R, M)
-            Of the rows `loo_.rows`.
+            For the rows `loo_.rows`.
 
         Examples
         --------
@@ -435,7 +439,7 @@ class Explaining(Patchwork[F]):
         Returns
         -------
         dict of arrays of shape (R, M), or None
-            "precedents", "additive" and "pool", of the rows `loo_.rows`.
+            "precedents", "additive" and "pool", for the rows `loo_.rows`.
 
         Examples
         --------
@@ -445,7 +449,7 @@ class Explaining(Patchwork[F]):
         return self._fitted().loo_opinions()
 
     def has_as_neighbor(self, parent: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The past cases of which a parent is a neighbor, as rows of the training table, and the probabilities.
+        """The past cases of which a parent is a neighbor, as rows of the training table, with their probabilities.
 
         With closed-form votes, these are the past cases most similar to the parent, and the probability is its share of
         the votes on them.
@@ -474,7 +478,7 @@ class Explaining(Patchwork[F]):
         Returns
         -------
         array of shape (S,)
-            With closed-form votes, an estimate from some of the past cases.
+            With closed-form votes, this is an estimate from a sample of the past cases.
 
         Examples
         --------
@@ -492,14 +496,14 @@ def _case_texts(
 
 
 def _budget(fitted: Fitted) -> int:
-    """Number of changes of a case to try, in order of size."""
+    """Number of changes to a case to try in order of size."""
     if not fitted.votes_are_closed:
         return _LEAST_TRIED
     return int(np.clip(_PAIRED // fitted.n_voting, _LEAST_TRIED, _MOST_TRIED))
 
 
 def _changeable(fitted: Fitted, change: Sequence[str] | None) -> list[int]:
-    """The columns that may change, by name or by label."""
+    """The columns that may change, given by name or by label."""
     names = list(fitted.schema.names)
     if change is None:
         return list(range(len(names)))
@@ -513,7 +517,7 @@ def _changeable(fitted: Fitted, change: Sequence[str] | None) -> list[int]:
 
 
 def _class_called(fitted: FittedClasses, label: object) -> int:
-    """A class by its value or by its label."""
+    """The index of a class, given by value or by label."""
     classes = [str(value) for value in fitted.classes.tolist()]
     if str(label) in fitted.class_names:
         return fitted.class_names.index(str(label))
@@ -523,7 +527,7 @@ def _class_called(fitted: FittedClasses, label: object) -> int:
 
 
 def check_abstain(abstain: bool | float) -> float | None:
-    """The share of past cases at which a model abstains; None: never."""
+    """The share of past cases up to which a model abstains; None if it never does."""
     if isinstance(abstain, bool | np.bool_):
         return QUANTILE if abstain else None
     return _check_share("abstain", abstain)

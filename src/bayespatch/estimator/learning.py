@@ -61,7 +61,7 @@ from bayespatch.validation import (
 )
 from bayespatch.workers import active_scheduler, check_scheduler
 
-# How numbers may be compared under bins="auto": what tuning chooses from, by the parameters of `Schema.learn`.
+# Ways to compare numbers, among which tuning chooses if bins="auto", as parameters of `Schema.learn`.
 CODINGS: dict[str, Parameters] = {"quantile bins": {"bins": "quantile"}, "rank windows": {"windows": "10%"}}
 # With closed-form votes, numbers may agree at several nested windows.
 NESTED = ("4%", "22%", "40%")
@@ -69,13 +69,14 @@ CLOSED_CODINGS: dict[str, Parameters] = {
     "quantile bins": {"bins": "quantile"},
     "nested rank windows": {"windows": "10%", "nested": NESTED},
 }
-MOST_HERE = 100_000  # rows of a table in parts, up to which all of it is read into this process
-MOST_TUNED = 2000  # rows on which codings of a large table are compared
-MOST_AUTO = 2000  # parents with "auto" if votes are sampled
-# What else it chooses from under missing="auto", and its log prior odds: in medicine a value that nobody measured often
-# tells something (and the paper counts it), so ignoring it has to be 20 times as likely before it is ignored.
+MOST_HERE = 100_000  # partitioned tables with up to this number of rows are read into this process completely
+MOST_TUNED = 2000  # number of rows on which codings of a large table are compared
+MOST_AUTO = 2000  # number of parents with "auto" if votes are sampled
+# If missing="auto", tuning also chooses whether missing is a value, with these log prior odds in favor. In medicine, a
+# missing measurement is often informative (and the paper uses it), so missing values are only ignored if that is at
+# least 20 times as likely.
 GAPS_COUNT, GAPS_LOG_PRIOR = "missing is a value", math.log(20.0)
-# Parameters that go by the same name in `Schema.learn`
+# Parameters with the same name in `Schema.learn`
 _CODING = ("bins", "n_bins", "windows", "categorical", "missing", "max_levels")
 
 
@@ -92,20 +93,20 @@ class WeighedRows(NamedTuple):
 
 
 class TrainingData(NamedTuple):
-    """The arguments of `fit`, without follow-up columns and rows of weight 0; for a partitioned table, a sample."""
+    """The arguments of `fit` without follow-up columns and rows of weight 0; for a partitioned table, a sample."""
 
     X: TableLike
     y: ArrayLike
     groups: ArrayLike | None
     weighed: WeighedRows | None
-    sample: Sample | None  # of a partitioned table, with a summary of all rows
+    sample: Sample | None  # for a partitioned table: the sample, with a summary of all rows
     follow_up: FollowUp | None
-    names: tuple[str, ...] | None  # of the columns, if they have any
+    names: tuple[str, ...] | None  # names of the columns, if any
     seed: int
 
 
 class Parts(NamedTuple):
-    """A partitioned table, whose rows stay in their parts and vote there; this process has a sample of them.
+    """A partitioned table whose rows stay in their partitions and vote there; this process has a sample of them.
 
     Attributes
     ----------
@@ -113,11 +114,11 @@ class Parts(NamedTuple):
     rows : int array of shape (n,)
         Row numbers of the sample in the whole table.
     n_rows : int
-        Of the whole table.
+        Number of rows of the whole table.
     classes : tuple
-        As they are in the table.
+        The classes as they occur in the table.
     scheduler : str or None
-        Address of the scheduler of the Dask workers that store the parts.
+        Address of the scheduler of the Dask workers that store the partitions.
     """
 
     table: Partitions
@@ -127,7 +128,7 @@ class Parts(NamedTuple):
     scheduler: str | None
 
     def indexed(self, schema: Schema, named: bool) -> PartitionedIndex:
-        """Code all rows on the workers or in files."""
+        """Code all rows, on the workers or in files."""
         read, arguments = self.table.coding(schema, self.classes, named)
         of_table = read, arguments, len(self.classes), schema.every_window
         if self.scheduler is None:
@@ -149,7 +150,7 @@ class _TrainingTable(NamedTuple):
     encoded: EncodedTable
     parents: NDArray[np.int64]
     cases: NDArray[np.int64]
-    elsewhere: PartitionedIndex | None = None  # all past cases, once they are coded, if the table is a sample of them
+    elsewhere: PartitionedIndex | None = None  # all past cases, once coded, if the table is a sample
 
     def past(self, fit: _Fit, cases: NDArray[np.int64] | None = None) -> Data:
         """The parents, together with the cases or the given rows."""
@@ -160,7 +161,7 @@ class _TrainingTable(NamedTuple):
         return past_data(self.encoded.x, fit.y, self.parents, rows, *of_table)
 
     def part(self, rows: NDArray[np.int64], fit: _Fit) -> Data:
-        """Some rows as both cases and parents."""
+        """Some of the rows as both cases and parents."""
         everyone, x = np.arange(len(rows)), self.encoded.x[rows]
         groups = None if fit.groups is None else fit.groups[rows]
         weights = None if fit.weights is None else fit.weights[rows]
@@ -168,23 +169,23 @@ class _TrainingTable(NamedTuple):
 
 
 class _Fit(NamedTuple):
-    """What is asked of a fit, and what it knows before it begins."""
+    """The options of a fit, and everything known before it starts."""
 
     y: NDArray[np.int64]
     n_classes: int
     model: Model
-    given: Hyperparameters | None  # by the user
+    given: Hyperparameters | None  # passed by the user
     base: NDArray[np.float64]
     class_weight: NDArray[np.float64] | None
-    groups: NDArray[np.int64] | None  # (n,) rows of one group never vote on each other
+    groups: NDArray[np.int64] | None  # (n,) rows of a group never vote on each other
     seed: int
     n_threads: int
     weights: NDArray[np.float64] | None = None  # (n,) weight of each row
-    rows: NDArray[np.int64] | None = None  # (n,) row numbers in the user's table if some are left out; None: all
+    rows: NDArray[np.int64] | None = None  # (n,) row numbers in the user's table if rows are left out; None: all rows
     parts: Parts | None = None  # the partitions, if the rows are a sample of the past cases
 
     def case_weight(self, rows: NDArray[np.int64], past: Data) -> NDArray[np.float64] | None:
-        """How often each of some rows counts, (k,); None: once. If all rows vote, the sample represents them."""
+        """Weights of some rows, (k,); None means 1. If all rows of a table vote, its sample represents them."""
         if self.parts is not None and past.elsewhere is not None:
             return np.full(len(rows), self.parts.n_rows / len(self.parts.rows))
         return None if self.weights is None else self.weights[rows]
@@ -278,7 +279,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     max_levels: int
     _leave_one_out_density = LeaveOneOutBatches
 
-    # Before any work: what was asked for
+    # Checks before any work
 
     def _check_parameters(self) -> None:
         check_model(self.model, self.likelihood, None, 1, 1)
@@ -294,11 +295,11 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         check_choice("importances", self.importances, ("predictive", "joint"))
         if self.importances == "predictive" and not self.supervised:
             raise ValueError(
-                "with supervised=False there are no outcomes to learn importances='predictive' from; pass "
+                "importances='predictive' are learned from outcomes, which supervised=False does not use; pass "
                 "importances='joint'"
             )
         if self.importances == "predictive" and not takes_importances(self.engine):
-            raise ValueError(f"engine={self.engine!r} samples the joint posterior; pass importances='joint' with it")
+            raise ValueError(f"engine={self.engine!r} only samples the joint posterior; pass importances='joint'")
         check_choice("votes", self.votes, ("auto", "closed", "sampled"))
         if self.votes == "closed" and not self._votes_are_closed():
             raise ValueError(
@@ -313,25 +314,25 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             check_folder(self.checkpoint)
             if not isinstance(self.random_state, Integral):
                 raise ValueError(
-                    f"random_state={self.random_state!r} draws a new seed for each fit, but a checkpoint can only "
-                    f"be continued with the same seed; pass a number, such as random_state=0"
+                    f"random_state={self.random_state!r} draws a new seed for each fit, but a checkpoint can only be "
+                    f"resumed with the same seed; pass a number, such as random_state=0"
                 )
         self._n_threads()
 
     def _feature_names(self, X: TableLike, y: ArrayLike) -> tuple[str, ...] | None:
-        """Column names of a training table, if it has any, by scikit-learn's rules; X and y must be equally long."""
+        """Column names of a training table by scikit-learn's rules, if any; X and y must have the same length."""
         if not is_table(X):
             return None
-        names = _Names()
-        validate_data(names, X, skip_check_array=True, reset=True)
+        reader = _Names()
+        validate_data(reader, X, skip_check_array=True, reset=True)
         check_consistent_length(X, y)
-        texts = getattr(names, "feature_names_in_", None)
-        return None if texts is None else tuple(texts.tolist())
+        names = getattr(reader, "feature_names_in_", None)
+        return None if names is None else tuple(names.tolist())
 
     def _n_threads(self) -> int:
-        """As joblib counts, -1 is all cores and -2 all but one; but None is all, too.
+        """The number of threads. As in joblib, -1 means all cores and -2 all but one; None also means all cores.
 
-        joblib's own `effective_n_jobs` is about processes: it says 1 in a daemon, where threads can well be had.
+        joblib's `effective_n_jobs` counts processes: it returns 1 in a daemon process, although threads are available.
         """
         if self.n_jobs is None:
             return cpu_count()
@@ -352,7 +353,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         *,
         classes: bool = False,
     ) -> TrainingData:
-        """The arguments of `fit`; `classes` says whether outcomes are classes, of which a sample has some of each."""
+        """The arguments of `fit`. If outcomes are `classes`, a sample includes rows of each class."""
         seed = int(check_random_state(self.random_state).randint(2**31))
         X, y, groups, weighed = self._weighed(X, y, groups, sample_weight)
         X, recorded = split_follow_up(X, follow_up)
@@ -376,17 +377,17 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if not sample.is_all and not (classes and self._votes_elsewhere(sample)):
             if not isinstance(self.parents, str | Integral):
                 raise ValueError(
-                    f"parents= names rows, but the model learns from a sample of the {sample.summary.n_rows:,} rows; "
+                    f"parents= lists rows, but the model learns from a sample of the {sample.summary.n_rows:,} rows; "
                     f"pass parents='auto', or a number"
                 )
             if not isinstance(self.shown, str | Integral):
                 raise ValueError(
-                    f"shown= names rows, but the model learns from a sample of the {sample.summary.n_rows:,} rows; "
+                    f"shown= lists rows, but the model learns from a sample of the {sample.summary.n_rows:,} rows; "
                     f"pass shown='all', or a number"
                 )
             warnings.warn(
-                f"the model learns from a random sample of {len(sample.X):,} of {sample.summary.n_rows:,} rows: these "
-                f"are its past cases; class shares, levels, ranges and missing values come from all rows",
+                f"the model learns from a random sample of {len(sample.X):,} of {sample.summary.n_rows:,} rows, which "
+                f"become its past cases; class shares, levels, ranges and missing values come from all rows",
                 ManyCasesWarning,
                 stacklevel=5,
             )
@@ -403,11 +404,11 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         counts: AnyArray | None = None,
         parts: Parts | None = None,
     ) -> Learned:
-        """Code the table, choose the parents and learn the importances; y has codes of classes.
+        """Code the table, choose the parents and learn the importances; y has the codes of the classes.
 
-        For numeric outcomes y has the classes into which they were cut. `counts` says how many rows have each class,
-        also of a longer table from which the rows are a sample. `parts` says where all rows of that table vote; without
-        it the sample does.
+        For numeric outcomes, y has the classes into which they were cut. `counts` has the number of rows of each class;
+        if the rows are a sample of a larger table, it covers the whole table. With `parts`, all rows of that table
+        vote; otherwise only the sample does.
         """
         weights, rows = training.weighed or (None, None)
         groups, seed = self._groups_of(training.groups, training.sample, len(y)), training.seed
@@ -429,15 +430,15 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return learned._replace(tuning=learned.tuning if given is None else None, shown=shown)
 
     def _parts(self, sample: Sample | None, classes: AnyArray) -> Parts | None:
-        """The table of a sample, if all its rows vote where they lie."""
+        """The partitioned table of a sample, if all its rows vote in their partitions."""
         if sample is None or not self._votes_elsewhere(sample):
             return None
         scheduler = self.scheduler or active_scheduler()
         return Parts(sample.table, sample.rows, sample.summary.n_rows, tuple(classes.tolist()), scheduler)
 
     def _votes_elsewhere(self, sample: Sample) -> bool:
-        """Whether all rows of a table in parts vote where they lie, and not its sample."""
-        everybody = all(isinstance(who, str) for who in (self.parents, self.shown)) and self.n_parents is None
+        """Whether all rows of a partitioned table vote in their partitions, instead of only its sample."""
+        everybody = all(isinstance(option, str) for option in (self.parents, self.shown)) and self.n_parents is None
         return (
             (sample.summary.n_rows > MOST_HERE or not sample.is_all)
             and self._votes_are_closed()
@@ -462,7 +463,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         with progress_meter(self.progress, "steps")(n_fits * N_STEPS) as report:
             best, trials, found = self._best_coding(tables, fit, report)
             table = tables[best]
-            tables.clear()  # what was not chosen takes memory
+            tables.clear()  # free the memory of the other codings
             if fit.parts is not None:
                 table = _elsewhere(table, fit.parts)
             past = table.past(fit, np.arange(len(y)))
@@ -501,11 +502,11 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def _best_coding(
         self, tables: dict[str, _TrainingTable], fit: _Fit, report: Report
     ) -> tuple[str, tuple[Trial, ...], LargeTable | None]:
-        """The coding with the largest evidence on some of the rows, and what was learned from these."""
+        """The coding with the largest evidence on some of the rows, and what was learned from these rows."""
         if len(tables) == 1:
             return next(iter(tables)), (), None
 
-        def tell_from(done: int) -> Callable[[int], object]:
+        def report_from(done: int) -> Callable[[int], object]:
             return lambda step: report(done + step, "tuning")
 
         n = len(fit.y)
@@ -513,7 +514,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         trials, best, largest, of_best = [], "", -math.inf, None
         for k, (name, table) in enumerate(tables.items()):
             small = self._large_density(table.part(some, fit), fit, some)
-            found = small.learn(fit.seed, tell_from(k * N_STEPS))
+            found = small.learn(fit.seed, report_from(k * N_STEPS))
             evidence = found.log_evidence(small.effects.n_splits)
             trials.append(Trial(name, evidence / len(some)))
             odds = evidence + (GAPS_LOG_PRIOR if name.endswith(GAPS_COUNT) else 0.0)
@@ -538,7 +539,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             pasts = {name: table.past(fit) for name, table in tables.items()}
             tuning, density, shape = self._tuned(pasts, fit, report)
         table = tables.pop(tuning.coding)
-        tables.clear()  # what was not chosen takes memory
+        tables.clear()  # free the memory of the other codings
         past = table.past(fit)
         begin = self._beginning(table.schema, table.parents)
         settings = SamplingSettings(
@@ -547,7 +548,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             draws=self.draws,
             warmup=self.warmup,
             thin=self.thin,
-            # Where chains begin must not depend on the random numbers that they will draw.
+            # The starting points of chains must not depend on the random numbers that the chains will draw.
             seed=fit.seed if begin is None else (fit.seed + begin.seed + 1) % 2**31,
             supervised=self.supervised,
             exclude_self=bool(past.own_parent.max() >= 0),
@@ -586,7 +587,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     def _tuned(
         self, pasts: dict[str, Data], fit: _Fit, report: Report
     ) -> tuple[Tuning, LeaveOneOut | None, Shape | None]:
-        """A coding and constants that suit the table, and the density of the importances where they are predictive."""
+        """A coding and constants that suit the table, and the density of the importances if they are predictive."""
         if self.importances == "joint":
             name = next(iter(pasts))
             hyper = constants(pasts[name], fit.base) if fit.given is None else fit.given
@@ -623,24 +624,24 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return loo, Calibration.learn(by_chain, past.y[loo.rows], learned.fit.base, learned.weights_of(loo.rows), blank)
 
     def _predicting(self) -> str:
-        """The engine for new cases: not every sampler can predict."""
+        """The engine for new cases, because not every sampler can predict."""
         return self.engine if self.engine in PREDICTING else "cpu"
 
     def _coded(
         self, training: TrainingData, fit: _Fit, outcomes: NDArray[np.float64] | None
     ) -> dict[str, _TrainingTable]:
-        """The training table under each coding that is to be tried."""
+        """The training table under each coding to try."""
         y = fit.y
-        wishes = {name: getattr(self, name) for name in _CODING}
-        codings: dict[str, Parameters] = {"as asked": {}}
+        options = {name: getattr(self, name) for name in _CODING}
+        codings: dict[str, Parameters] = {"as specified": {}}
         tried = self.hyper == "auto" and self.importances == "predictive"
         if isinstance(self.bins, str) and self.bins == "auto":
-            wishes["bins"] = "quantile"
+            options["bins"] = "quantile"
             if self.windows is None:
                 several = CLOSED_CODINGS if self._votes_are_closed() else CODINGS
                 codings = several if tried else {"quantile bins": {}}
         if self.missing == "auto":
-            wishes["missing"] = "ignore"
+            options["missing"] = "ignore"
             if tried:
                 counted = {f"{name}, {GAPS_COUNT}": {**how, "missing": "category"} for name, how in codings.items()}
                 codings = {**codings, **counted}
@@ -651,7 +652,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             plain = replace(plain, ids=tuple(map(str, fit.rows.tolist())))
         constant: set[str] = set()
         for name, coding in codings.items():
-            schema = Schema.learn(plain, y if outcomes is None else outcomes, whole=whole, **{**wishes, **coding})
+            schema = Schema.learn(plain, y if outcomes is None else outcomes, whole=whole, **{**options, **coding})
             constant = set(schema.not_compared) & constant if tables else set(schema.not_compared)
             if any(schema.codes_as(table.schema) for table in tables.values()):
                 continue
@@ -663,21 +664,21 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if constant:
             named = ", ".join(repr(name) for name in plain.names if name in constant)
             warnings.warn(
-                f"all rows have the same value in columns {named}, or all rows but one; they are not used to "
-                "compare cases. Drop these columns, or check how they were read",
+                f"all rows, or all rows but one, have the same value in columns {named}; they are not used to compare "
+                f"cases. Drop these columns, or check how they were read",
                 ConstantColumnWarning,
                 stacklevel=5,
             )
         return tables
 
     def _groups_of(self, groups: ArrayLike | None, sample: Sample | None, n_rows: int) -> NDArray[np.int64] | None:
-        """The groups of the rows, where the user has given them."""
+        """The groups of the rows, if the user passed them."""
         if groups is None:
             return None
         if sample is not None:
             raise ValueError("groups= is not supported for a partitioned table; pass a table in memory")
         if not self._votes_are_closed():
-            raise ValueError("groups need votes in closed form; pass model='I', importances='predictive', votes='auto'")
+            raise ValueError("groups= needs closed-form votes; pass model='I', importances='predictive', votes='auto'")
         return read_groups(groups, n_rows)
 
     def _weighed(
@@ -695,7 +696,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             return X, y, groups, None
         if not self._votes_are_closed():
             raise ValueError(
-                "sample_weight needs votes in closed form; pass model='I', importances='predictive', votes='auto' and "
+                "sample_weight needs closed-form votes; pass model='I', importances='predictive', votes='auto' and "
                 "transductive=False"
             )
         if self.engine == "cuda":
@@ -715,13 +716,13 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             return None
         closed = self._votes_are_closed() and fit.parts is None
         done = (
-            "they are treated as repeated patients, who do not vote on themselves"
+            "they are treated as visits of the same patient, which do not vote on each other"
             if closed
-            else "these votes do not separate them, so leave-one-out scores are too optimistic"
+            else "sampled votes do not keep them apart, so leave-one-out scores are too optimistic"
         )
         warnings.warn(
-            f"{duplicates_text(repeats, len(table.encoded.x))}; {done}. Pass groups=, the patient of each row, or drop "
-            f"the repeats",
+            f"{duplicates_text(repeats, len(table.encoded.x))}; {done}. Pass the patient of each row as groups=, or "
+            f"drop the repeated rows",
             RepeatedRowsWarning,
             stacklevel=5,
         )
@@ -737,9 +738,9 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             if n_parents is None and len(x) > MOST_AUTO and not self._votes_are_closed():
                 way, n_parents = "random", MOST_AUTO
                 warnings.warn(
-                    f"only {MOST_AUTO:,} of the {len(x):,} past cases, drawn at random, may be neighbors; pass "
-                    f"n_parents for another number, parents='all', or the defaults model='I' and "
-                    f"importances='predictive', where every past case votes",
+                    f"only {MOST_AUTO:,} of the {len(x):,} past cases, drawn at random, may be neighbors. Pass another "
+                    f"n_parents or parents='all', or use the defaults model='I' and importances='predictive', with "
+                    f"which every past case votes",
                     ManyCasesWarning,
                     stacklevel=6,
                 )
@@ -747,7 +748,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         return choose_parents(way, x, fit.y, rng, n_parents=n_parents, windows=schema.windows)
 
     def _beginning(self, schema: Schema, parents: NDArray[np.int64]) -> Posterior | None:
-        """Where the last fit ended, if warm_start asks for it and the features are the same."""
+        """The last draws of the previous fit, if `warm_start` is set and the features are the same."""
         fitted: Fitted | None = getattr(self, "fitted_", None)
         if not self.warm_start or fitted is None or fitted.votes_are_closed or fitted.schema.names != schema.names:
             return None
@@ -755,7 +756,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
 
 def _elsewhere(table: _TrainingTable, parts: Parts) -> _TrainingTable:
-    """The training table, a sample, beside all past cases in their parts."""
+    """The training table as a sample, with all past cases in their partitions."""
     ids, named = parts.names(table.encoded.ids)
     encoded = table.encoded._replace(ids=ids)
     return table._replace(encoded=encoded, elsewhere=parts.indexed(table.schema, named))
@@ -767,7 +768,7 @@ def split_follow_up(X: TableLike, follow_up: FollowUpColumns) -> tuple[TableLike
     if not roles:
         return X, None
     if isinstance(X, Sample) or is_partitioned(X):
-        raise ValueError("follow_up cannot be read from a table in partitions; pass a table in memory, X.compute()")
+        raise ValueError("follow_up is not supported for a partitioned table; pass a table in memory, X.compute()")
     names = column_names(X)
     if names is None:
         raise ValueError("follow_up names columns; pass X as a data frame, whose columns have names")
@@ -776,7 +777,7 @@ def split_follow_up(X: TableLike, follow_up: FollowUpColumns) -> tuple[TableLike
 
 
 def _folds(values: NDArray[np.float64], fit: _Fit) -> list[NDArray[np.int64]]:
-    """The rows of each fold: as many of each class in each, and groups together."""
+    """The rows of each fold, stratified by class, with the rows of a group in the same fold."""
     folds = content_folds(values, fit.y) if fit.groups is None else fit.groups % N_FOLDS
     return [np.flatnonzero(folds == k) for k in np.unique(folds)]
 
@@ -787,7 +788,7 @@ def read_groups(groups: ArrayLike | None, n_rows: int) -> NDArray[np.int64] | No
         return None
     names = np.asarray(groups)
     if names.shape != (n_rows,):
-        raise ValueError(f"groups has shape {names.shape} and there are {n_rows} rows; pass one group for each row")
+        raise ValueError(f"groups has shape {names.shape}, but there are {n_rows} rows; pass one group for each row")
     missing = np.flatnonzero([name is None or name != name for name in names.tolist()])
     if len(missing):
         raise ValueError(f"groups has no value in row {missing[0]}; give every row its group, or drop the row")
@@ -798,7 +799,7 @@ def read_groups(groups: ArrayLike | None, n_rows: int) -> NDArray[np.int64] | No
 
 
 def check_error(error: object) -> float:
-    """A Monte Carlo standard error of a probability."""
+    """Check a Monte Carlo standard error of a probability."""
     if isinstance(error, bool) or not isinstance(error, int | float | np.number) or not 0.0 < float(error) < 1.0:
         raise ValueError(f"error={error!r} is not a standard error of a probability; pass a number such as 0.01")
     return float(error)

@@ -1,4 +1,4 @@
-"""Predictions of Dask data frames, partition by partition on the workers."""
+"""Predictions for Dask data frames, partition by partition on the workers."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ Method = TypeVar("Method", bound=Callable[..., object])
 
 
 def by_partition(method: Method) -> Method:
-    """A decorator for methods that predict rows of a table; Dask data frames are predicted partition by partition.
+    """Decorate a method that predicts the rows of a table, so that it predicts Dask data frames by partition.
 
-    Only the predictions are sent to this process. They equal those of the same rows in one table, except for the last
-    bits of the second opinion, because the rounding of a matrix product may depend on the number of rows.
+    Only the predictions are sent to this process. They equal the predictions for the same rows in a single table,
+    except for the last bits of the second opinion, because rounding in a matrix product may depend on the number of
+    rows.
     """
 
     @wraps(method)
@@ -37,12 +38,12 @@ def by_partition(method: Method) -> Method:
             )
         if self.fitted_.elsewhere is None:
             model = copy(self).set_params(engine="cpu", scheduler=None, n_jobs=1)
-            wanted = [(method.__name__, part, args, kwargs) for part in X.to_delayed()]
-            found = computed(_answer, wanted, self.scheduler, shared=model)
-        else:  # the past cases are partitioned, too: they vote on their workers, on one partition at a time
+            calls = [(method.__name__, part, args, kwargs) for part in X.to_delayed()]
+            results = computed(_answer, calls, self.scheduler, shared=model)
+        else:  # the past cases are also partitioned: they vote on their workers, on one partition at a time
             own = (computed(_partition, [(part,)], self.scheduler)[0] for part in X.to_delayed())
-            found = [_answer(self, method.__name__, part, args, kwargs) for part in own]
-        parts = [part for part in found if part is not None]
+            results = [_answer(self, method.__name__, part, args, kwargs) for part in own]
+        parts = [part for part in results if part is not None]
         if not parts:
             raise ValueError("the table has no rows (0 samples); pass at least one case")
         return _together(parts)
@@ -55,12 +56,12 @@ def _partition(part: Sized) -> Sized:
 
 
 def _answer(model: Learner, name: str, part: Sized, args: tuple[object, ...], kwargs: dict[str, object]) -> object:
-    """Where a partition lies: what the model says of its rows; None if it has none."""
+    """Predict the rows of a partition on the worker that holds it; None if it has no rows."""
     return getattr(model, name)(part, *args, **kwargs) if len(part) else None
 
 
 def _together(parts: Sequence[Any]) -> Any:  # arrays, None, or tuples or dicts of these
-    """Arrays, or tuples or dicts of arrays, one after the other."""
+    """Concatenate arrays, or tuples or dicts of arrays."""
     first = parts[0]
     if first is None:
         return None

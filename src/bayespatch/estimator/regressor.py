@@ -1,4 +1,4 @@
-"""The regressor: neighbors vote for their own outcomes, calibrated by leave-one-out predictions."""
+"""The regressor: neighbors vote with their outcomes, and leave-one-out predictions calibrate the result."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from bayespatch.validation import (
     refuse_missing_outcomes,
 )
 
-_RANGE = 0.05  # of the outcomes' standard deviation: the width of the range around an outcome
+_RANGE = 0.05  # half-width of the range around an outcome, in standard deviations of the outcomes
 
 
 class PredictedNumbers(NamedTuple):
@@ -54,14 +54,14 @@ class PredictedNumbers(NamedTuple):
 class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ignore[misc]  # scikit-learn has no types
     """A Bayesian case-based regressor: past cases vote with their outcomes, weighted by similarity.
 
-    To learn which cases are similar, the outcomes are divided into a few classes of about equal size. A prediction uses
-    the neighbors' outcomes themselves: a distribution, with mean, quantiles and intervals; see
-    `bayespatch.kernel_density`.
+    To learn which cases are similar, the outcomes are divided into a few classes of about equal size. A prediction is
+    a distribution of the neighbors' outcomes, with a mean, quantiles and intervals; see `bayespatch.kernel_density`.
 
     Parameters
     ----------
     model : {"I", "II", "III"}
-        Influence of a neighbor on a case: equal, by the number of features that matter, or separate for each neighbor.
+        Influence of a neighbor on a case: equal for all neighbors, by the number of features that matter, or separate
+        for each neighbor.
     likelihood : {"exact", "paper"}
         The exact likelihood, or the one printed in the paper.
     supervised : bool
@@ -69,38 +69,38 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
     n_outcome_bins : int
         Number of outcome classes; fewer if many cases share an outcome.
     parents : {"auto", "all", "random", "balanced", "medoids"}, int, or array
-        Which training cases may vote; see `bayespatch.parents.choose_parents`. "auto": all, or, with sampled votes, at
-        most 2,000 at random, with a `ManyCasesWarning`.
+        Which training cases may vote; see `bayespatch.parents.choose_parents`. "auto": all of them; with sampled votes,
+        at most 2,000 drawn at random, with a `ManyCasesWarning`.
     n_parents : int or float, optional
         Number of parents, or their share of the training cases.
     shown : "all", int, or array
-        Which voters may be named and shown: all, a number drawn at random, or rows of the training table. Groups and
-        other totals include all voters. Needs closed-form votes.
+        Which voters may be named and shown: all, a number of them drawn at random, or these rows of the training table.
+        Groups and other totals include all voters. Requires closed-form votes.
     hyper : "auto" or Hyperparameters
         The constants of the model; "auto" chooses them to suit the size of the table (`bayespatch.tune`).
     importances : {"predictive", "joint"}
-        How importances are learned. "predictive": from a separate posterior, a shrinkage prior times the leave-one-out
-        predictive likelihood (`bayespatch.importances`). "joint": from the paper's posterior of features and labels, as
-        in `bayespatch.sample`.
+        How importances are learned. "predictive": from their own posterior, a shrinkage prior times the leave-one-out
+        predictive likelihood (`bayespatch.importances`). "joint": from the paper's joint posterior of features and
+        labels, as in `bayespatch.sample`.
     second_opinion : "auto" or None
         "auto": an additive mean, pooled with the precedents; None: precedents alone.
     votes : {"auto", "closed", "sampled"}
-        "closed": every past case votes, in closed form (`bayespatch.retrieval`). "sampled": several neighbors of a case
-        are sampled, as in the paper. "auto": closed form if available, that is, for model "I" with the exact likelihood
+        "closed": every past case votes, in closed form (`bayespatch.retrieval`). "sampled": the neighbors of a case are
+        sampled, as in the paper. "auto": closed form if available, that is, for model "I" with the exact likelihood
         and predictive importances.
     error : float
         Sampled votes only: target Monte Carlo standard error of predicted probabilities. Votes are drawn until it is
-        reached or all stored draws have been used 16 times, which gives a `PrecisionWarning`.
+        reached, or until all stored draws have been used 16 times, which gives a `PrecisionWarning`.
     bins, n_bins, windows, categorical, max_levels
         How columns are coded; see `bayespatch.encode.Schema.learn`. With ``bins="auto"``, tuning chooses whether
         numbers are compared in quantile bins or in windows, unless `windows` is given.
     missing : {"auto", "ignore", "category", "error"}
-        Handling of missing values. "ignore": they are not compared. "category": a value on which cases may agree, as in
-        the paper. "auto": whichever predicts the past cases better, by its evidence; not compared in a row with more
-        missing values than any past case. "error": rejected.
+        Handling of missing values. "ignore": they are not compared. "category": missing is a value on which cases may
+        agree, as in the paper. "auto": whichever of the two predicts the past cases better, by its evidence; in a row
+        with more missing values than any past case, they are not compared. "error": they are rejected.
     transductive : bool
         If True, training and new cases are sampled together in each call, as in the paper, so a prediction depends
-        slightly on the other rows. If False, new cases are sampled under the fitted posterior.
+        slightly on the other rows of the call. If False, new cases are sampled from the fitted posterior.
     engine : str
         "auto" or the name of an engine.
     scheduler : str, optional
@@ -113,16 +113,16 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
     random_state : int, RandomState or None
         Pass a number for reproducible results.
     warm_start : bool
-        Sampled votes only: whether a refit starts where the last fit ended, which shortens the warm-up after cases were
-        appended to the table.
+        Sampled votes only: whether a refit starts where the last fit ended, which shortens the warm-up after cases have
+        been appended to the table.
     progress : bool or callable
         Whether fitting (and transductive prediction) shows a progress bar.
     checkpoint : path, optional
-        Sampled votes only: a folder in which the state of the fit is saved about every half minute. If it contains a
-        state, the fit continues from it: after an interruption, the same fit (same data and parameters, a number for
-        `random_state`) gives the same model as an uninterrupted one. The folder is kept after the fit; with joint
-        importances, more `draws` extend the run. Delete it once the model is saved. A checkpoint belongs to one fit and
-        is rejected by any other.
+        Sampled votes only: a folder in which the state of the fit is saved about every 30 seconds. If it contains a
+        state, the fit continues from there: after an interruption, repeating the fit with the same data and parameters,
+        and a number as `random_state`, gives the same model as an uninterrupted fit. The folder is kept after the fit;
+        with joint importances, a larger `draws` extends the run. Delete the folder once the model is saved. A
+        checkpoint belongs to one fit and is rejected by any other.
 
     Attributes
     ----------
@@ -133,13 +133,13 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
     edges_ : array of shape (M - 1,)
         Edges of the M outcome classes; an edge belongs to the class above it.
     schema_, posterior_, diagnostics_, hyper_, tuning_, parents_, cases_, x_, y_, loo_, feature_importances_
-        As in `PatchworkClassifier`; tuning_, y_ and loo_ have the classes.
+        As in `PatchworkClassifier`; `tuning_`, `y_` and `loo_` refer to the outcome classes.
     calibration_ : Calibration
         The map from votes for the classes to probabilities.
     kernel_density_ : KernelDensity
         The map from the neighbors' outcomes to a distribution.
     values_, ids_, class_names_, target_
-        As in `PatchworkClassifier`; the classes are named by their ranges.
+        As in `PatchworkClassifier`; the classes are named after their ranges.
 
     Examples
     --------
@@ -232,13 +232,13 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
         ----------
         X : data frame, array or list of rows, of shape (n, P)
             The raw training table: numbers, text, categories, booleans, missing values. A Dask data frame is read by
-            its workers; with more than 100,000 rows, the model learns from a sample of that size, with a
+            its workers. If it has more than 100,000 rows, the model learns from a sample of 100,000 rows, with a
             `ManyCasesWarning`.
         y : sequence of length n
             Outcomes: finite numbers; with a Dask data frame, a Dask Series or the name of a column.
         groups : sequence of length n, optional
-            Group of each row, such as the patient of each visit. Rows of one group never vote on each other, and are
-            held out together in importances, calibration, pool and `loo_`. By default, rows that repeat others more
+            Group of each row, such as the patient of each visit. Rows of a group never vote on each other, and are
+            held out together in importances, calibration, pool and `loo_`. By default, rows that repeat each other more
             often than chance explains form groups, with a `RepeatedRowsWarning`.
         follow_up : list of str, or dict, optional
             Columns of X (a data frame) that are recorded for past cases but not compared, and that new cases do not
@@ -247,7 +247,7 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
         sample_weight : sequence of length n, optional
             Weight of each row in votes, importances, base rates, calibration, second opinion and pool. A whole number w
             counts like w copies of the row in one group; rows of weight 0 are ignored. Bins, ranks, percentiles and the
-            scores of reports count every row once. Needs closed-form votes.
+            scores in reports count every row once. Requires closed-form votes.
 
         Returns
         -------
@@ -312,7 +312,7 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
 
     @by_partition
     def predict(self, X: TableLike) -> NDArray[np.float64]:
-        """The mean of the outcome.
+        """The mean of the predicted distribution of the outcome.
 
         Returns
         -------
@@ -335,14 +335,14 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
 
     @by_partition
     def predict_quantiles(self, X: TableLike, levels: ArrayLike = (0.05, 0.25, 0.5, 0.75, 0.95)) -> NDArray[np.float64]:
-        """Quantiles of the outcome.
+        """Quantiles of the predicted distribution of the outcome.
 
         Parameters
         ----------
         X : data frame, array or list of rows
             The cases.
         levels : L numbers between 0 and 1
-            Which quantiles.
+            Probabilities of the quantiles.
 
         Returns
         -------
@@ -354,10 +354,10 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
         >>> bool(low < middle < high)
         True
         """
-        wanted = _read_levels(levels)
+        probabilities = _read_levels(levels)
         fitted = self._fitted()
         weights, values = self._weights(fitted, X)
-        return check_finite("the prediction", fitted.quantiles(weights, values, wanted))
+        return check_finite("the prediction", fitted.quantiles(weights, values, probabilities))
 
     @by_partition
     def predict_interval(self, X: TableLike, level: float = 0.9) -> NDArray[np.float64]:
@@ -414,7 +414,10 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
     def _leave_one_out_numbers(
         self, learned: Learned, outcomes: NDArray[np.float64]
     ) -> tuple[LeaveOneOutVotes, Calibration, KernelDensity, NDArray[np.float64]]:
-        """Votes of the past cases on each other, what is learned from them, and the density of each outcome, (R,)."""
+        """Leave-one-out votes of the past cases, the calibrations learned from them, and the density of each outcome.
+
+        The density has shape (R,).
+        """
         past = learned.past()
         chosen, hidden = cases_left_out(past)
         groups = OutcomeGroups.of(outcomes[learned.table.parents], past.y_parents, past.weights)
@@ -473,7 +476,7 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
         return replace(opinion, loo=loo)
 
     def _read_outcomes(self, y: ArrayLike) -> NDArray[np.float64]:
-        """Finite numbers."""
+        """The outcomes as finite numbers."""
         refuse_masked("y", y)
         column = column_or_1d(y, warn=True)
         refuse_missing_outcomes(column)
@@ -485,9 +488,9 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
 
 def _read_levels(levels: ArrayLike) -> NDArray[np.float64]:
     try:
-        asked = np.asarray(levels, dtype=np.float64)
+        numbers = np.asarray(levels, dtype=np.float64)
     except (TypeError, ValueError):
-        asked = np.empty((0, 0))
-    if asked.ndim != 1 or not asked.size or not np.all((asked > 0.0) & (asked < 1.0)):
+        numbers = np.empty((0, 0))
+    if numbers.ndim != 1 or not numbers.size or not np.all((numbers > 0.0) & (numbers < 1.0)):
         raise ValueError(f"levels={levels!r} are not probabilities; pass numbers between 0 and 1, such as [0.1, 0.9]")
-    return asked
+    return numbers

@@ -38,12 +38,12 @@ Array = NDArray[np.float64]
 
 
 class StepFunction:
-    """A function that is constant between steps; it is called with a time or an array of times.
+    """A step function; call it with a time or an array of times.
 
     Attributes
     ----------
     x, y : arrays of shape (T,)
-        Times and the values from each of them on; before the first time the value is `start`.
+        Times, and the values from each time on; before the first time, the value is `start`.
     start : float
 
     Examples
@@ -58,40 +58,40 @@ class StepFunction:
 
     @property
     def domain(self) -> tuple[float, float]:
-        """Times with a value; the last value applies from then on."""
+        """The range of times; beyond the last step, the last value applies."""
         return 0.0, float("inf")
 
     def __call__(self, times: ArrayLike) -> Array | float:
         """Values at a time or at an array of times."""
         at = np.asarray(times, dtype=np.float64)
         if np.isnan(at).any() or np.any(at < 0.0):
-            raise ValueError("times must be numbers and not negative")
+            raise ValueError("times must be nonnegative numbers")
         found = np.append(self.start, self.y)[np.searchsorted(self.x, at, side="right")]
         return found if at.ndim else float(found)
 
 
 @loadable
 class PatchworkSurvival(Patchwork[FittedTimes]):
-    """A Bayesian case-based survival model: similar past cases, including censored ones, give a survival curve.
+    """A Bayesian case-based survival model that predicts a survival curve from similar past cases, also censored ones.
 
-    Which features matter is learned from a leave-one-out likelihood of the times, in which a censored case contributes
-    for as long as it was followed (`bayespatch.importances_of_times`). The voters' weighted curve is pooled with that
-    of a Cox model. Conventions are scikit-survival's.
+    The importances of the features are learned from a leave-one-out likelihood of the times, to which a censored case
+    contributes for as long as it was followed (`bayespatch.importances_of_times`). The voters' weighted curve is pooled
+    with the curve of a Cox model. The interface follows scikit-survival.
 
     Parameters
     ----------
     n_intervals : int
         Maximum number of time intervals in the likelihood; each has at least 10 events on average.
     second_opinion : {"auto", "cox"} or None
-        A Cox model to pool with the precedents. "auto": if lifelines is installed; None: precedents alone.
+        A Cox model to pool with the precedents. "auto": only if lifelines is installed; None: precedents alone.
     parents, n_parents, hyper, bins, n_bins, windows, categorical, max_levels, missing, engine, chains, draws, n_jobs, \
 random_state, progress
-        As in `PatchworkClassifier`; votes are in closed form.
+        As in `PatchworkClassifier`; votes are always in closed form.
 
     Attributes
     ----------
     unique_times_ : array of shape (T,)
-        Times at which the event happened in the training table.
+        Times of the events in the training table.
     event_times_, n_features_in_, feature_names_in_, feature_importances_
         As in scikit-survival and scikit-learn.
     schema_, posterior_, diagnostics_, hyper_, tuning_, parents_, cases_, x_, values_, loo_, ids_, opinion_, pool_
@@ -113,7 +113,7 @@ random_state, progress
     True
     """
 
-    # Settings that closed-form votes require.
+    # Settings required for closed-form votes
     model, likelihood, importances, votes = "I", "exact", "predictive", "closed"
     supervised, transductive, warm_start = True, False, False
     warmup, thin, error, checkpoint, scheduler = 20, 1, 0.05, None, None
@@ -223,16 +223,16 @@ random_state, progress
 
     @property
     def unique_times_(self) -> Array:
-        """Times at which the event happened in the training table, (T,)."""
+        """Times of the events in the training table, (T,)."""
         return self._fitted().event_times
 
     @property
     def event_times_(self) -> Array:
-        """Same as `unique_times_`, as scikit-survival's Cox models call it."""
+        """The same as `unique_times_`, under the name used by scikit-survival's Cox models."""
         return self.unique_times_
 
     def predict(self, X: TableLike) -> Array:
-        """Risk scores: the probability that the event has happened, averaged over the times of events.
+        """Risk scores: the probability that the event has happened, averaged over the event times.
 
         Returns
         -------
@@ -247,7 +247,7 @@ random_state, progress
         return np.asarray(1.0 - self._survival(fitted, X, fitted.event_times).mean(axis=1))
 
     def predict_survival_function(self, X: TableLike, return_array: bool = False) -> AnyArray:
-        """Survival curves.
+        """Predicted survival curves.
 
         Returns
         -------
@@ -280,7 +280,7 @@ random_state, progress
         return found if return_array else _functions(fitted.event_times, found, 0.0)
 
     def predict_median(self, X: TableLike) -> Array:
-        """Median time: the first time at which the curve is at most one half; NaN if it stays above.
+        """Median time: the first time at which the curve is at most 0.5; NaN if it never is.
 
         Returns
         -------
@@ -296,10 +296,10 @@ random_state, progress
         return np.where(reached.any(axis=1), fitted.event_times[reached.argmax(axis=1)], np.nan)
 
     def predict_survival_interval(self, X: TableLike, times: ArrayLike, level: float = 0.9) -> Array:
-        """Intervals of the probability of being event-free at some times.
+        """Intervals of the probability of being event-free at given times.
 
-        They include the uncertainty from the number of voters, the importances and the calibration and, for the second
-        opinion, from the number of events. If the two opinions differ, the intervals span both.
+        They include the uncertainty from the number of voters, the importances and the calibration, and the second
+        opinion's uncertainty from the number of events. If the two opinions differ, the intervals span both.
 
         Returns
         -------
@@ -315,7 +315,7 @@ random_state, progress
         return np.concatenate(parts)
 
     def predict_opinions(self, X: TableLike, times: ArrayLike) -> dict[str, Array]:
-        """Probability of being event-free at some times by each opinion alone and by the pool.
+        """Probability of being event-free at given times, from each opinion alone and from the pool.
 
         Returns
         -------
@@ -358,14 +358,14 @@ random_state, progress
         top : int
             Number of past cases to show.
         time : float, optional
-            The time by which the probability of the event is explained; by default, a round time about halfway to the
-            end of follow-up.
+            The horizon: the probability of the event by this time is explained. By default, a round time about halfway
+            to the end of follow-up.
         level : float
-            Of the intervals.
+            Probability of the intervals.
         quantile : float
             A case has no adequate precedent if at most this share of past cases is as unusual.
         exclude_self : bool
-            Whether a case that is a past case is kept from voting on itself.
+            Whether a case that is itself a past case is prevented from voting on itself.
 
         Returns
         -------
@@ -410,7 +410,7 @@ random_state, progress
         return harrell_concordance(*read_times(y), self.predict(X))
 
     def _voted(self, fitted: FittedTimes, X: TableLike) -> Iterator[tuple[CaseVotes, Array]]:
-        """Shares of the votes and values of the rows of X, batch by batch."""
+        """Shares of the votes, and the values of the rows of X, in batches."""
         encoded, parts = self._predictions(fitted, X, detail="spread")
         first = 0
         for part in parts:
@@ -438,7 +438,7 @@ random_state, progress
         return cox
 
     def _calibrated(self, fitted: FittedTimes, learned: Learned) -> FittedTimes:
-        """The model with what the past cases' votes on each other say: familiarity, calibration, pool."""
+        """The model with everything learned from leave-one-out votes: familiarity, calibration, pool."""
         chosen, hidden = cases_left_out(learned.past())
         predicted = partial(predict_batches, detail="shares", n_threads=self._n_threads(), engine=self._predicting())
         votes, familiarity = [], []
@@ -477,7 +477,7 @@ def _functions(times: Array, values: Array, start: float) -> AnyArray:
 def _read_at(times: ArrayLike) -> Array:
     at = np.atleast_1d(np.asarray(times, dtype=np.float64))
     if at.ndim != 1 or not np.isfinite(at).all() or np.any(at < 0.0):
-        raise ValueError(f"times={times!r} are not times; pass finite, nonnegative numbers")
+        raise ValueError(f"times={times!r} are not valid times; pass finite, nonnegative numbers")
     return at
 
 
@@ -489,6 +489,6 @@ def _expected_events(time: Array, event: NDArray[np.bool_]) -> Array:
 
 
 def _class_names(intervals: TimeIntervals, event_name: str) -> tuple[str, ...]:
-    """Names of the pairs of interval and event."""
+    """Names of the classes: the pairs of interval and event."""
     ends = [f"by {cut:g}" for cut in intervals.cuts.tolist()] + ["later"]
-    return tuple(f"{what} {end}" for end in ends for what in (f"no {event_name}", event_name))
+    return tuple(f"{event} {end}" for end in ends for event in (f"no {event_name}", event_name))

@@ -1,11 +1,12 @@
 """Explanations as plain data: the patchwork of a case, and the overview of a model.
 
 ``parts`` defines the data, ``words`` has the sentences that all renderings share, ``text`` and ``html`` render them,
-and ``explanation`` combines all of this. ``build`` makes it: ``ballot`` has the votes, ``reading`` converts them to
-probabilities, ``attribution`` computes the contribution of each value, ``groups`` groups the voters, ``evidence``
-compares them with the case, ``like_this`` finds past cases with similar votes, and ``guards`` has the warnings.
-``what_if`` compares two explanations, and ``counterfactual`` finds the smallest change; ``overview`` describes a whole
-model, and ``summarize`` creates it.
+and ``explanation`` combines all of this. ``build`` creates explanations: ``ballot`` has the votes, ``reading`` converts
+them to probabilities, ``attribution`` computes the contribution of each value, ``groups`` groups the voters,
+``evidence`` compares past cases with the case, ``like_this`` finds past cases with similar votes, and ``guards`` has
+the warnings. ``what_if`` compares two explanations. ``smallest_change`` finds the smallest change that changes a
+prediction, and ``counterfactual`` describes it. ``overview`` describes a whole model, and ``summarize`` creates the
+overview.
 """
 
 from bayespatch.explain.build import ExplanationOptions, explain_cases

@@ -1,20 +1,20 @@
 """Attribution: how much each value of a case adds to the probability, from the base rate to the prediction.
 
 The points of a feature are its Shapley value in the game whose value v(S) is the pooled probability if only the values
-of the features S are known: v(none) is the base rate, v(all) the prediction. They are the change when this value
-becomes known, averaged over all orders in which the values can become known.
+of the features S are known: v(none) is the base rate, v(all) the prediction. In other words, the points are the change
+in the probability when the value becomes known, averaged over all orders in which the values can become known.
 
 Each v(S) is split between precedents and additive opinion in the same way. Let w(S, T) be the pool if the precedents
 use the values S and the additive opinion the values T. The change from w(none, none) to w(S, S) is averaged over the
-two orders in which the opinions can be given S. Shapley values are linear, so the parts of a feature add up to its
+two orders in which the opinions can learn S. Shapley values are linear, so the parts of a feature add up to its
 points.
 
-All sets of values are evaluated if that is affordable. Otherwise the Shapley values solve a weighted least squares
-problem over sampled sets and their complements (kernel SHAP with paired sampling: Lundberg and Lee 2017, Covert and Lee
-2021), whose solutions add up exactly. A surrogate, in which the log odds of each opinion are a sum over the features,
-is evaluated on many more sets, and only its error is estimated from the few (a control variate). If votes are thinned,
-the sum differs slightly from the prediction; the difference is distributed by regression on the sum. The standard error
-of each approximation comes from replicates.
+All sets of values are evaluated if that is affordable. Otherwise the Shapley values are the solution of a weighted
+least squares problem over sampled sets and their complements (kernel SHAP with paired sampling: Lundberg and Lee 2017,
+Covert and Lee 2021), and add up exactly. As a control variate, a surrogate in which the log odds of each opinion are a
+sum over the features is evaluated on many more sets, and the sampled sets only estimate its error. If votes are
+thinned, the sum differs slightly from the prediction; the difference is distributed by regression on the sum. The
+standard error of each approximation comes from replicates.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from bayespatch.sampling.posterior import Posterior
 
 Array = NDArray[np.float64]
 
-SETS_PER_FEATURE = 8  # that are evaluated at least,
-MOST_SETS = 600  # and at most, where not all are
-ENOUGH_DRAWS = 100  # of the importances, before more sets are evaluated
-N_GROUPS = 8  # of sampled sets, for the jackknife
-SURROGATE_SETS = 4000  # on which the surrogate is evaluated in each of `N_GROUPS` replicates
-_LEAST = 1e-9  # of a probability, before its logarithm is taken
+SETS_PER_FEATURE = 8  # fewest sets to evaluate per feature, unless all sets are evaluated
+MOST_SETS = 600  # most sets to evaluate in total, unless all sets are evaluated
+ENOUGH_DRAWS = 100  # draws of the importances to use before more sets are evaluated
+N_GROUPS = 8  # number of groups of sampled sets for the jackknife
+SURROGATE_SETS = 4000  # sets on which the surrogate is evaluated in each of `N_GROUPS` replicates
+_LEAST = 1e-9  # lower bound of a probability before taking its logarithm
 
 
 class Sets(NamedTuple):
@@ -53,11 +53,11 @@ class Sets(NamedTuple):
     Attributes
     ----------
     known : bool array of shape (K, p)
-        Nothing first, everything last.
+        The known values of each set; the empty set is first and the full set last.
     solver : array of shape (p, K)
         Maps the values of the sets to the Shapley values.
     without : array of shape (G, p, K)
-        The same, leaving out one group of the sampled sets at a time; G = 0 if all sets are evaluated.
+        The same matrices, each without one group of the sampled sets; G = 0 if all sets are evaluated.
     """
 
     known: NDArray[np.bool_]
@@ -66,7 +66,7 @@ class Sets(NamedTuple):
 
     @classmethod
     def every(cls, p: int) -> Sets:
-        """All 2^p of them.
+        """All 2^p sets.
 
         Examples
         --------
@@ -81,7 +81,7 @@ class Sets(NamedTuple):
 
     @classmethod
     def sampled(cls, p: int, n_sets: int, rng: np.random.Generator) -> Sets:
-        """Approximate number of sets: all of the smallest and largest sizes, otherwise pairs of complementary sets."""
+        """About `n_sets` sets: all sets of the smallest and largest sizes, and sampled pairs of complementary sets."""
         mass = {s: (p - 1) / (s * (p - s)) * (1 if 2 * s == p else 2) for s in range(1, p // 2 + 1)}
         left, rest = float(n_sets), sum(mass.values())
         sets, weights = [], []
@@ -113,7 +113,7 @@ class Sets(NamedTuple):
 
 
 def _solver(inner: NDArray[np.bool_], weight: Array) -> Array:
-    """Weighted least squares under the constraint that the sum is right, as a matrix on the values of all sets."""
+    """Weighted least squares under the constraint that the points add up, as a matrix on the values of all sets."""
     z = inner.astype(np.float64)
     p = z.shape[1]
     inverse = np.linalg.inv(z.T @ (weight[:, None] * z))
@@ -136,12 +136,12 @@ def attribution_of(
     reading : Reading
     ballot : Ballot
         The votes on the case.
-    posterior : Posterior
-        By which it was predicted.
+    posterior : Importances
+        The importances that predicted the case.
     case : Data
         The case alone, its outcome hidden, and the past cases.
     own : dict
-        Its values as texts, {feature: text}.
+        The case's values as text, {feature: text}.
     """
     fitted, second, row = reading.fitted, reading.second, reading.row
     if posterior.log_weights is None or (second is not None and second.of_known is None):
@@ -175,7 +175,7 @@ def attribution_of(
 
 
 def focus(p: Array) -> int:
-    """The class that is explained, given the probabilities, (M,): the last of two, otherwise the most probable."""
+    """The class to explain, given the probabilities, (M,): the last of two classes, or the most probable of several."""
     return len(p) - 1 if len(p) <= 2 else int(p.argmax())
 
 
@@ -185,11 +185,11 @@ class Value(NamedTuple):
     Attributes
     ----------
     precedents : function
-        Predictions of the precedents, (K, M) or (K,), from votes by class, (K, M), and their sums of outcomes.
+        Predictions of the precedents, (K, M) or (K,), from votes by class, (K, M), and sums of outcomes.
     additive : function
         Predictions of the additive opinion, (K, M) or (K,), for sets of known features, (K, p).
     pooled : function
-        The explained number, (K,), from both, the additive opinion first.
+        The explained number, (K,), from the additive opinion and the precedents, in this order.
     """
 
     precedents: Callable[[Array, Array | None], Array]
@@ -231,7 +231,7 @@ class Value(NamedTuple):
 def _additive(
     second: OpinionOnCases | None, row: int, players: NDArray[np.int64], n_classes: int | None
 ) -> Callable[[NDArray[np.bool_]], Array]:
-    """What the second opinion says of sets of players; zeros without one."""
+    """Predictions of the second opinion for sets of players; zeros without a second opinion."""
 
     def of_sets(known: NDArray[np.bool_]) -> Array:
         if second is None or second.of_known is None:
@@ -312,10 +312,10 @@ def attribute(voter: SubsetVoter, value: Value, precedents: Array, total: float)
 def _surrogate(
     sets: Sets, pooled: Callable[[Array, Array], Array], additive: Array, precedents: Array, seed: int
 ) -> tuple[Array, Array, Array]:
-    """Shapley values, (p, 2), of opinions whose log odds are sums over the known features; precedents, additive.
+    """Shapley values, (p, 2), of a surrogate in which the log odds of each opinion are sums over the known features.
 
-    Also the values of the sampled sets by this surrogate, (K, 2), and deviations whose squares add up to the variance
-    of the Shapley values, (G, p, 2).
+    Also returns the surrogate's values of the sampled sets, (K, 2), and deviations whose squares add up to the variance
+    of the Shapley values, (G, p, 2). The last axis is precedents, additive.
     """
     near = [_additive_fit(sets.known, opinion) for opinion in (additive, precedents)]
     each = np.empty((N_GROUPS, sets.known.shape[1], 2))
@@ -327,7 +327,7 @@ def _surrogate(
 
 
 def _additive_fit(known: NDArray[np.bool_], opinion: Array) -> Callable[[NDArray[np.bool_]], Array]:
-    """An opinion, (K, M) probabilities or (K,) means, as a sum over the known features; probabilities in log odds."""
+    """Fit an opinion, (K, M) probabilities or (K,) means, by a sum over the known features; probabilities as logits."""
     design = np.column_stack([np.ones(len(known)), known])
     if opinion.ndim == 1:
         coefficients = np.linalg.lstsq(design, opinion, rcond=None)[0]
@@ -338,7 +338,7 @@ def _additive_fit(known: NDArray[np.bool_], opinion: Array) -> Callable[[NDArray
 
 
 def _split(pooled: Callable[[Array, Array], Array], additive: Array, precedents: Array) -> tuple[float, Array]:
-    """The value of the first set, and how much each opinion adds to it in every set, (K, 2): precedents, additive."""
+    """The value of the first set, and how much each opinion adds to it for every set, (K, 2): precedents, additive."""
     both = pooled(additive, precedents)
     first = pooled(np.broadcast_to(additive[:1], additive.shape), precedents)
     second = pooled(additive, np.broadcast_to(precedents[:1], precedents.shape))
@@ -347,9 +347,9 @@ def _split(pooled: Callable[[Array, Array], Array], additive: Array, precedents:
 
 
 def _shares_of_sum(found: Array, moves: Array) -> Array:
-    """Of a difference in the sum over features, the share that is due to each, (p, 2): by regression on the sum.
+    """Each feature's share, (p, 2), of a difference in the sum over features, by regression on the sum.
 
-    Without replicates it is rounding, and goes where the points are.
+    Without replicates the difference is only rounding error, and is distributed in proportion to the points.
     """
     total = moves.sum(axis=1, keepdims=True)
     spread = (total**2).sum(axis=0)

@@ -1,4 +1,4 @@
-"""The votes on one case, in one form for closed-form and sampled predictions."""
+"""The votes on one case, in the same form for closed-form and sampled predictions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bayespatch.retrieval.sums import LEAST
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
-MOST_EXPLAINING = 400  # past cases with the largest shares, from which it follows how expected each value is
+MOST_EXPLAINING = 400  # past cases with the largest shares, used to compute how expected each value is
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,21 +28,22 @@ class Ballot:
     votes : array of shape (M,)
         Mean share of the votes for each class.
     batches : array of shape (B, M)
-        The same in batches of consecutive draws; their spread gives the Monte Carlo error of `votes`.
+        The same shares in batches of consecutive draws; their spread gives the Monte Carlo error of `votes`.
     familiarity : float
         How well the neighbors explain the case.
     probability, influence, share : arrays of shape (S,)
-        Probability of being a neighbor, mean weight of the vote, mean share in all votes.
+        Probability of being a neighbor, mean weight of the vote, mean share of all votes.
     n_voters : float
         Effective number of voters.
     cast : array of shape (M,)
-        Share of all votes that past cases cast for each class, including those whose individual share is unknown; the
-        rest belongs to the base rates.
+        Share of all votes cast by past cases for each class, including past cases whose individual share is unknown;
+        the rest belongs to the base rates.
     share_by_chain : array of shape (C, S)
     explained : array of shape (P,)
         Mean probability of the case's own value given its neighbors.
     matters : function
-        Maps positions of k parents to the probability that each feature matters, given that they are neighbors, (k, P).
+        Maps the positions of k parents to the probability that each feature matters given that they are neighbors,
+        (k, P).
     """
 
     votes: Array
@@ -59,7 +60,7 @@ class Ballot:
 
     @classmethod
     def sampled(cls, seen: Prediction, i: int, case: Data) -> Ballot:
-        """From case i of a prediction made with ``detail=True``, with all parents."""
+        """Create it from case i of a prediction made with ``detail=True``, with all parents."""
         neighbors = seen.neighbors
         assert neighbors is not None
         features, probability = neighbors.features[i], neighbors.probability[i].astype(np.float64)
@@ -72,7 +73,7 @@ class Ballot:
 
     @classmethod
     def closed(cls, seen: Prediction, case: Data, model: Model, q: Array) -> Ballot:
-        """From a single case with closed-form votes, and the mean importances q, (P,)."""
+        """Create it from a single case with closed-form votes, and the mean importances q, (P,)."""
         assert seen.neighbors is not None
         share = seen.neighbors.share[0].astype(np.float64)
         best = np.argsort(-share, kind="stable")[:MOST_EXPLAINING]
@@ -103,13 +104,13 @@ class Ballot:
         )
 
     def closest(self, top: int, may_show: NDArray[np.bool_]) -> Rows:
-        """Positions of the parents with the most influence, at most this number, among those that may be shown."""
+        """Positions of the parents with the most influence among those that may be shown, at most `top`."""
         influence = np.where(may_show, self.influence, 0.0)
         order = np.argsort(-influence, kind="stable")[:top]
         return order[influence[order] > 0.0]
 
     def overlap(self, top: int) -> float | None:
-        """Mean share of one chain's largest votes that are also among another chain's; None with one chain."""
+        """Mean share of a chain's largest votes that are also among another chain's; None with a single chain."""
         tops = [set(np.argsort(-share, kind="stable")[:top].tolist()) for share in self.share_by_chain]
         shared = [len(one & other) for k, one in enumerate(tops) for other in tops[:k]]
         return float(np.mean(shared)) / max(1, top) if shared else None
@@ -121,9 +122,9 @@ def _cast(share: NDArray[Any], case: Data) -> Array:
 
 
 def closed_details(case: Data, places: Rows, model: Model, q: Array) -> tuple[Array, Array]:
-    """P(w = 1) of each feature of some parents of a case, and the likelihood of its value given each, (k, P).
+    """P(w = 1) of each feature for some parents of a case, and the likelihood of the case's values given each, (k, P).
 
-    With one neighbor: f = 1 - q + q R, R the ratio of the likelihoods of the value with w = 1 and w = 0.
+    With a single neighbor, f = 1 - q + q R, where R is the ratio of the likelihoods of the value with w = 1 and w = 0.
     """
     hyper = model.hyper
     first = case.n_values * hyper.lam0

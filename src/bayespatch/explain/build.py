@@ -46,20 +46,20 @@ MISSING = "missing"
 
 
 class ExplanationOptions(NamedTuple):
-    """Settings of an explanation.
+    """Options of an explanation.
 
     Attributes
     ----------
     top : int
         Number of closest past cases to show.
     level : float
-        Of the credible intervals.
+        Probability of the credible intervals.
     quantile : float
-        Cases have no adequate precedent if at most this share of the past cases is as unusual.
+        A case has no adequate precedent if at most this share of the past cases is as unusual.
     error : float
         Target Monte Carlo standard error of the probability.
     n_threads : int
-        Threads.
+        Number of threads.
     engine : {"cpu", "cuda", "auto"}
         As in `predict_batches`.
     """
@@ -82,7 +82,7 @@ def explain_cases(
     second: OpinionOnCases | None = None,
     same: Rows | None = None,
 ) -> Iterator[Explanation]:
-    """Explain cases, one after the other.
+    """Explain cases one at a time.
 
     Parameters
     ----------
@@ -91,15 +91,15 @@ def explain_cases(
     posterior : Posterior
         The posterior that predicts the cases.
     cases : Data
-        The coded cases, with hidden or known outcomes, and the parents. A case that is a parent itself
+        The coded cases, with hidden or known outcomes, and the parents. A case that is itself a parent
         (`own_parent`) is not among its own neighbors.
     words : CaseTexts
         The same cases in the user's terms.
     options : ExplanationOptions
     second : OpinionOnCases, optional
-        On the same cases.
+        The second opinion on the same cases.
     same : int array of shape (n,), optional
-        The past case that each case is identical to, or -1. It does not vote on itself, and a warning says so.
+        The past case to which each case is identical, or -1. A case does not vote on itself, and a warning says so.
     """
     if same is None:
         same = np.full(len(cases.x), -1)
@@ -123,13 +123,13 @@ def explain_cases(
 
 
 def _only(cases: Data, row: int, hidden: bool = False) -> Data:
-    """One of the cases, its outcome hidden where that is asked for."""
+    """One of the cases, with its outcome hidden if `hidden`."""
     y = np.array([HIDDEN]) if hidden else cases.y[[row]]
     return cases._replace(x=cases.x[[row]], y=y, own_parent=cases.own_parent[[row]])
 
 
 def beside(fitted: Fitted, cases: Data, row: int, k: int, n_threads: int) -> tuple[Fitted, Data]:
-    """One of the cases with the past cases that matter to it, at least k, and the model with these as parents."""
+    """One of the cases, and the model with the past cases that matter to the case, at least k, as parents."""
     case = _only(cases, row)
     near = fitted.around(case, k, n_threads)
     if near is fitted:
@@ -137,12 +137,12 @@ def beside(fitted: Fitted, cases: Data, row: int, k: int, n_threads: int) -> tup
     return near, near.past._replace(x=case.x, y=case.y, own_parent=case.own_parent)
 
 
-# A model and a case, the votes on it, and those that use its outcome
+# A model, a case, the votes on the case, and the votes if its outcome is used
 _Voted = tuple[Fitted, Data, Ballot, Ballot]
 
 
 def _closed_ballots(fitted: Fitted, posterior: Posterior, cases: Data, n_threads: int) -> Iterator[_Voted]:
-    """The votes on each case, and those that count its outcome, if known."""
+    """The votes on each case without and with its outcome, if known."""
     q = posterior.q.mean(axis=(0, 1))
 
     def ballot(case: Data) -> Ballot:
@@ -175,7 +175,7 @@ def _sampled_ballots(fitted: Fitted, posterior: Posterior, cases: Data, run: Par
 
 @dataclass(frozen=True, eq=False)
 class _Case:
-    """One case on its way to becoming an `Explanation`."""
+    """A case for which an `Explanation` is being built."""
 
     posterior: Posterior
     case: Data  # alone, with all parents
@@ -267,9 +267,9 @@ class _Case:
         )
 
     def attributed(self) -> Data:
-        """The case, with its outcome hidden, and the past cases whose votes are compared with and without its values.
+        """The case, its outcome hidden, with the past cases used for the attribution.
 
-        If the past cases are not in this process, these are the sample that the model was trained on.
+        If the past cases are not in this process, the sample on which the model was trained is used.
         """
         hidden = _only(self.case, 0, hidden=True)
         if self.case.elsewhere is None:
@@ -280,9 +280,9 @@ class _Case:
         return sample._replace(x=hidden.x, y=hidden.y, own_parent=np.append(itself, -1)[:1])
 
     def counts(self, attribution: Attribution | None) -> Array:
-        """Weight of each value, (P,): its points through precedents, or its effect on the votes.
+        """Weight of each value, (P,): the size of its points from precedents, or its effect on the votes.
 
-        Missing and out-of-range values count 0.
+        Missing and out-of-range values have weight 0.
         """
         if attribution is None:
             found = effects(self.posterior.model, self.case.n_values, self.posterior.q.mean(axis=(0, 1)))
@@ -324,7 +324,7 @@ class _Case:
         return tuple(groups)
 
     def differs(self, j: int, members: Rows) -> Differs:
-        """A feature in which no member shares the case's value, with the members' value if all have the same."""
+        """A feature in which no member shares the case's value, with the members' value if it is the same."""
         column = self.fitted.schema.columns[j]
         codes = np.unique(self.case.x_parents[members, j])
         return Differs(column.name, column.decode(codes[0]) if column.is_coded and len(codes) == 1 else None)

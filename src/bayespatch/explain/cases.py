@@ -17,16 +17,16 @@ class CaseTexts:
 
     Attributes
     ----------
-    ids : sequence of n texts, or None
-        What they are called.
+    ids : sequence of n strings, or None
+        The names of the cases.
     texts : sequence of n dicts
         Their values, {feature: text}.
     values : array of shape (n, P)
         As `EncodedTable.values`.
     unseen : bool array of shape (n, P)
         Whether no past case can have the value.
-    outcomes : sequence of n texts, or None
-        Their outcomes, where known.
+    outcomes : sequence of n strings, or None
+        Their outcomes, if known.
     """
 
     ids: Sequence[str] | None
@@ -36,10 +36,10 @@ class CaseTexts:
     outcomes: Sequence[str] | None = None
 
     def named(self, row: int) -> str | None:
-        """What a case is called."""
+        """The name of a case, if it has one."""
         return None if self.ids is None else self.ids[row]
 
     def rows_in(self, fitted: Fitted) -> NDArray[np.int64]:
-        """Row of the training table that each case is, (n,); -1 for a new case."""
+        """Row of the training table that is identical to each case, (n,); -1 for a new case."""
         rows = [fitted.row_with(values, self.named(row)) for row, values in enumerate(self.values)]
         return np.array(rows, dtype=np.int64)

@@ -12,25 +12,24 @@ from bayespatch.types import JSONObject
 
 @dataclass(frozen=True)
 class Counterfactual:
-    """A change that leads to a different prediction. It describes the model's predictions, not what would
-    happen.
+    """A change to a case that changes its prediction. It describes the model, not what would happen to a patient.
 
     Attributes
     ----------
     found : bool
-        Whether a change of the allowed features changes the prediction; otherwise `what_if` has the one that comes
+        Whether a change to the allowed features changes the prediction; if not, `what_if` has the change that comes
         closest.
     what_if : WhatIf
         The original and the changed case.
     changeable : tuple of str
         The features that were allowed to change.
     n_tried : int
-        How many changes were tried.
+        Number of changes tried.
     size : float
-        Size of the change: the sum over the features of the share of past cases that the new value passes or reaches on
-        the way from the old one; 1 for a category, or a value that was missing.
+        Size of the change, summed over the features. A number counts the share of past cases that its new value passes
+        or reaches on the way from the old one; a category or a previously missing value counts 1.
     proven : bool
-        Whether every smaller change was tried; if none changes the prediction, whether every change was.
+        Whether every smaller change was tried; if no change succeeds, whether every possible change was tried.
     tried_up_to : float
         Size up to which every change was tried.
     """
@@ -49,7 +48,7 @@ class Counterfactual:
         return self.what_if.changes
 
     def to_dict(self) -> JSONObject:
-        """JSON-ready data: that of `WhatIf`, and whether the prediction changes."""
+        """Plain data, ready for JSON: that of `WhatIf`, and whether the prediction changes."""
         return {
             "found": self.found,
             "changeable": list(self.changeable),
@@ -70,34 +69,34 @@ class Counterfactual:
         called = {feature.name: feature.called for feature in before.features}
         changed = ", ".join(f"{called[name]} {new} instead of {old}" for name, (old, new) in self.changes.items())
         moved = (
-            f"{after.predicted} with {words.percent(after.probabilities[after.predicted])} instead of "
-            f"{before.predicted} with {words.percent(before.probabilities[before.predicted])}"
+            f"{after.predicted} ({words.percent(after.probabilities[after.predicted])}) instead of "
+            f"{before.predicted} ({words.percent(before.probabilities[before.predicted])})"
         )
         features = ", ".join(map(called.__getitem__, self.changeable))
         if self.found and self.proven:
-            said = [f"The smallest change that changes the prediction: {changed}. It would be {moved}."]
+            texts = [f"The smallest change that changes the prediction: {changed}. The prediction would be {moved}."]
         elif self.found:
-            said = [
-                f"A change that changes the prediction: {changed}. It would be {moved}. It may not be the smallest: "
-                f"of all changes, those of size {self.tried_up_to:.2f} or less were tried, and this one has size "
-                f"{self.size:.2f}."
+            texts = [
+                f"A change that changes the prediction: {changed}. The prediction would be {moved}. This change has "
+                f"size {self.size:.2f} and may not be the smallest: only changes up to size {self.tried_up_to:.2f} "
+                f"were all tried."
             ]
         elif not self.changes:
-            said = [f"No change of {features} brings it closer."]
+            texts = [f"No change to {features} brings the prediction closer to another class."]
         else:
             name = before.predicted
-            none = "No change" if self.proven else f"None of {self.n_tried} changes"
-            said = [
-                f"{none} of {features} to values of past cases changes the prediction. The closest: {changed}; {name} "
-                f"would have {words.percent(after.probabilities[name])} instead of "
+            none = "No change" if self.proven else f"None of the {self.n_tried} tested changes"
+            texts = [
+                f"{none} to {features} changes the prediction; only values of past cases were considered. The closest: "
+                f"{changed}; the probability of {name} would be {words.percent(after.probabilities[name])} instead of "
                 f"{words.percent(before.probabilities[name])}."
             ]
-        said.append(f"The changed case: {words.precedent(after.to_dict())}")
+        texts.append(f"The changed case: {words.precedent(after.to_dict())}")
         if after.neighbors:
             closest = after.neighbors[0]
-            said.append(f"Its closest patient: #{closest.id}, {words.outcome(after.to_dict(), closest.outcome)}.")
-        said.append("This is the model's prediction for such a case, not the effect of a treatment.")
-        return said
+            texts.append(f"Its closest patient: #{closest.id}, {words.outcome(after.to_dict(), closest.outcome)}.")
+        texts.append("This is the model's prediction for the changed case, not the effect of a treatment.")
+        return texts
 
     def to_text(self, width: int = 120) -> str:
         """The sentences, and the explanation of the changed case."""

@@ -1,4 +1,4 @@
-"""The values in which a past case agrees with a case, and which of them matter most."""
+"""The values on which a past case agrees with a case, and which of them matter most."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from bayespatch.encode.column import bin_text, number_text
 from bayespatch.encode.ranks import rank_codes
 from bayespatch.model import Data, Model
 
-HALF = 0.5  # of what counts among the agreeing values: the fewest that carry it are marked,
-MOST_MARKED = 1 / 3  # but no more of the agreeing values than this
+HALF = 0.5  # mark the fewest agreeing values that carry this share of their total weight,
+MOST_MARKED = 1 / 3  # but at most this share of the agreeing values
 
 
 def agreement(x: NDArray[np.float64], cases: Data) -> NDArray[np.bool_]:
-    """In which features each parent agrees with one case, (S, P); a missing value (NaN) agrees with nothing."""
+    """Whether each parent agrees with a case on each feature, (S, P); a missing value (NaN) agrees with nothing."""
     with np.errstate(invalid="ignore"):
         return np.asarray(np.abs(cases.x_parents - x) <= cases.windows)
 
 
 def effects(model: Model, n_values: NDArray[np.float64], importance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Log odds ratio of being the neighbor, for agreeing versus differing in a feature, (P,)."""
+    """Log odds ratio of being the neighbor for agreeing on a feature instead of differing, (P,)."""
     hyper = model.hyper
     first = n_values * hyper.lam0
     agree = 1.0 - importance + importance * n_values * (hyper.lam0 + hyper.lam) / (first + hyper.lam)
@@ -39,7 +39,7 @@ def mark(agrees: NDArray[np.bool_], counts: NDArray[np.float64]) -> NDArray[np.b
     ----------
     agrees : bool array of shape (P,)
     counts : array of shape (P,)
-        Weight of each value of the case, the size of its points; 0 or more.
+        Nonnegative weight of each value of the case: the size of its points.
 
     Examples
     --------
@@ -55,13 +55,13 @@ def mark(agrees: NDArray[np.bool_], counts: NDArray[np.float64]) -> NDArray[np.b
 
 
 def close_range(column: Column, code: float, number: float) -> str | None:
-    """Range of numbers that count as close to the case's number; None if only equal values agree or if it is missing.
+    """Range of numbers that agree with the case's number; None if only equal values agree or if it is missing.
 
     Parameters
     ----------
     column : Column
     code, number : float
-        The case's code, and its number.
+        The case's code and its number.
 
     Examples
     --------

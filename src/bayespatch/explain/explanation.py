@@ -26,14 +26,14 @@ from bayespatch.types import JSONObject
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-DIGITS = 4  # of probabilities that features matter
+DIGITS = 4  # decimal places of the probabilities that features matter
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """The patchwork of one case. Made by `PatchworkClassifier.explain`.
+    """The patchwork of a case. Created by `PatchworkClassifier.explain`.
 
-    All renderings (text, notebook, page, picture) use `to_dict`.
+    All renderings (text, notebook, page, figure) use `to_dict`.
 
     Attributes
     ----------
@@ -44,8 +44,8 @@ class Explanation:
     n_known : int
         Number of known values.
     outcome : str or None
-        The case's outcome, if it counted in finding the neighbors (type III of the paper). The prediction and the
-        groups do not use it.
+        The case's outcome, if it was used to find the neighbors (type III of the paper). The prediction and the groups
+        do not use it.
     target : str
         Name of the outcome; may be empty.
     predicted : str
@@ -56,21 +56,21 @@ class Explanation:
     population : dict
         Share of each class among the past cases.
     intervals : dict
-        Credible interval of each probability, (low, high), of this `level`.
+        Credible interval of each probability, (low, high), with probability `level`.
     error : float or None
-        Monte Carlo standard error of the probability, largest over the classes.
+        Monte Carlo standard error of the probability, the largest over the classes.
     like_this : LikeThis or None
         Past cases with similar votes, and their outcomes.
     attribution : Attribution or None
-        What each value adds to the base rate. None if neighbors are sampled, or if the second opinion cannot predict
-        without a value.
+        How much each value adds to the base rate. None if neighbors are sampled, or if the second opinion cannot
+        predict cases with missing values.
     opinions : Opinions or None
-        The probabilities of the votes and of the second opinion.
+        The probabilities from the votes and from the second opinion.
     precedent : Precedent
     guards : tuple of Guard
         Warnings.
     groups : tuple of Group
-        Past cases that resemble the case in the same way, those with most votes first.
+        Groups of past cases that resemble the case in the same way; the group with the most votes comes first.
     ungrouped : Ungrouped
         All other past cases.
     base_rates : float
@@ -78,21 +78,21 @@ class Explanation:
     neighbors : tuple of Neighbor
         The closest past cases: those with the most influence.
     features : tuple of Feature
-        In the order of the table.
+        The features, in the order of the table.
     stability : Stability
     mean, interval : float and pair of floats, or None
         For numeric outcomes: the mean, and the prediction interval of probability `level`. Classes are then ranges of
         outcomes.
     population_interval : pair of floats or None
-        For numeric outcomes: the interval that contains the share `level` of all past cases' outcomes.
+        For numeric outcomes: the central interval that contains a share of `level` of all past cases' outcomes.
     follow_up : dict or None
         Follow-up of the past cases that vote, {column: summary} (`FollowUp.summaries`); None without follow-up columns.
     about : dict
-        The model: "model", "past_cases", "parents", "converged".
+        Facts about the model: "model", "past_cases", "parents", "converged".
 
     Examples
     --------
-    >>> why = clf.explain(["yes", 60])  # by the classifier that the docstring of `PatchworkClassifier` fits
+    >>> why = clf.explain(["yes", 60])  # with the classifier fitted in the docstring of `PatchworkClassifier`
     >>> why.predicted, why.neighbors[0].outcome
     ('sick', 'sick')
     >>> list(why.to_dict())[:5]
@@ -183,7 +183,7 @@ class Explanation:
         }
 
     def to_frame(self) -> DataFrame:
-        """A pandas DataFrame with a row for each of the closest past cases and each feature.
+        """A pandas DataFrame with a row for each pair of a closest past case and a feature.
 
         Examples
         --------
@@ -216,7 +216,7 @@ class Explanation:
         Parameters
         ----------
         width : int
-            Columns of the terminal.
+            Width of the terminal in columns.
 
         Examples
         --------
@@ -274,7 +274,7 @@ def _opinions(both: Opinions) -> JSONObject:
 
 
 def _fields(data: DataclassInstance) -> JSONObject:
-    """As `dataclasses.asdict`, which copies every text and number on its way and takes ten times as long."""
+    """Like `dataclasses.asdict`, but ten times as fast because strings and numbers are not copied."""
     kind = type(data)
     if kind not in _names:
         _names[kind] = tuple(field.name for field in fields(kind))
@@ -292,4 +292,4 @@ def _plain(value: object) -> object:
 
 
 _PLAIN = frozenset((str, float, int, bool, type(None)))
-_names: dict[type, tuple[str, ...]] = {}  # of the fields of a dataclass
+_names: dict[type, tuple[str, ...]] = {}  # field names of each dataclass

@@ -1,6 +1,6 @@
-"""Outcomes of similar patients, as text and as the points of a curve, for every rendering.
+"""Outcomes of similar patients, as text and as the points of a curve, for all renderings.
 
-Each function takes a summary as `FollowUp.summaries` returns it.
+Most functions take a summary from `FollowUp.summaries`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from bayespatch.explain.words import interval, percent, sentence
 from bayespatch.language import count, decimal, gettext, stored_text
 from bayespatch.types import JSONMapping
 
-WIDTH, HEIGHT = 320.0, 120.0  # of a survival curve
-MOST_LEVELS = 3  # of a category that are named in a cell of a table
+WIDTH, HEIGHT = 320.0, 120.0  # size of a survival curve
+MOST_LEVELS = 3  # most levels of a category named in a table cell
 
 
 def title(name: str, summary: JSONMapping) -> str:
@@ -39,7 +39,7 @@ def with_unit(text: str, summary: JSONMapping) -> str:
 
 
 def basis(summary: JSONMapping) -> str:
-    """Number of past patients in a summary."""
+    """The number of past patients in a summary, in words."""
     return gettext(
         "{n} past patients, weighted by similarity (effective number {effective})",
         n=count(summary["n"]),
@@ -72,7 +72,8 @@ def sentences(summary: JSONMapping) -> Iterator[str]:
         return
     if summary["kind"] == "number":
         low, high = map(number, summary["quartiles"])
-        yield sentence(gettext("{median}; middle half {low} to {high}.", median=median(summary), low=low, high=high))
+        figures = {"median": median(summary), "low": low, "high": high}
+        yield sentence(gettext("{median}; interquartile range {low} to {high}.", **figures))
         everybody = with_unit(number(summary["population"]["median"]), summary)
         yield gettext("All past patients: median {median}.", median=everybody)
     if summary["kind"] == "time":
@@ -81,7 +82,7 @@ def sentences(summary: JSONMapping) -> Iterator[str]:
 
 
 def brief(summary: JSONMapping | None, label: str | None = None) -> str:
-    """A summary for a table cell; for a category, only the share of `label`, if it has that level."""
+    """A summary for a table cell; for a category with the level `label`, only the share of that level."""
     if summary is None:
         return ""
     if summary["suppressed"]:

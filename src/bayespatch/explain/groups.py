@@ -1,11 +1,11 @@
 """Groups of voters that resemble a case in the same way, regardless of outcome.
 
 The voters are the smallest set of past cases that cast nearly all votes. A tree splits them by whether they share a
-value with the case: first the value that explains most of the differences between them, then again within the parts.
-Values are weighted by their contribution to the prediction. Each voter is in one group. A group is described by the
-splits that lead to it, so any two groups differ in a stated value, and by values that nearly all of its votes share
-with the case and that are less common among past cases: "61 patients without colored vessels, mostly with a normal
-thallium scan: 11 had heart disease".
+value with the case. It starts with the value that explains most of the differences between the voters, then splits the
+parts in the same way. Values are weighted by their contribution to the prediction. Each voter is in exactly one group.
+A group is described by the splits that lead to it, so any two groups differ in a stated value. The description also
+lists values that members with nearly all of the group's votes share with the case, and that are less common among past
+cases: "61 patients without colored vessels, mostly with a normal thallium scan: 11 had heart disease".
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-VOTING = 0.97  # of the votes of past cases come from grouped ones
+VOTING = 0.97  # share of the past cases' votes that the grouped ones cast
 MOST_GROUPS = 5
 LEAST_VOTES = 0.1  # share of the votes that a group must have
-LEAST_GAIN = 0.08  # share of the differences between voters that a further split must explain
-SHARED = 0.8  # of a group's votes come from members who share all of its stated values
-MOST_STATED = 3  # values of a group, unless more splits lead to it
+LEAST_GAIN = 0.08  # share of the differences between voters that another split must explain
+SHARED = 0.8  # share of a group's votes that members with all of its stated values must cast
+MOST_STATED = 3  # most values stated for a group, unless more splits lead to it
 TELLING = 0.2  # a value is stated if it is at least this informative relative to the most informative one
-MOST_LEARNED = 5000  # voters from whom the splits are learned
+MOST_LEARNED = 5000  # number of voters from which the splits are learned
 
 
 class VoterGroup(NamedTuple):
@@ -31,12 +31,12 @@ class VoterGroup(NamedTuple):
     Attributes
     ----------
     members : int array
-        Positions of the members among the parents, those with most votes first.
+        Positions of the members among the parents, the member with the most votes first.
     votes : array of shape (M,)
         Share of all votes that they cast for each class.
     shared : tuple of int
-        Features whose values all members, or nearly all of its votes, share with the case: those of the splits first,
-        then the most informative ones.
+        Features whose values are shared with the case by all members, or by members with nearly all of the group's
+        votes: the features of the splits first, then the most informative ones.
     differs : tuple of int
         Features of the splits whose values no member shares with the case.
     """
@@ -59,20 +59,20 @@ def group_voters(
     n_classes: int,
     importance: NDArray[np.float64],
 ) -> tuple[VoterGroup, ...]:
-    """Group the voters on one case, the groups with most votes first.
+    """Group the voters on a case; the group with the most votes comes first.
 
     Parameters
     ----------
     shares : array of shape (S,)
-        Share of each parent in all votes.
+        Each parent's share of all votes.
     agrees : bool array of shape (S, P)
         Whether it shares each value with the case.
     y : int array of shape (S,)
         Classes of the parents.
     n_classes : int
-        M.
+        Number of classes, M.
     importance : array of shape (P,)
-        Weight of each value, the size of its points; 0 or more.
+        Nonnegative weight of each value: the size of its points.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def group_voters(
 
 
 class _Leaf(NamedTuple):
-    """Voters, and the splits that lead to them: values that all of them share with the case, and that none does."""
+    """Voters, and the splits that lead to them: the values that all or none of them share with the case."""
 
     members: NDArray[np.int64]
     shared: tuple[int, ...]
@@ -109,7 +109,7 @@ class _Leaf(NamedTuple):
 
 
 def _split(leaf: _Leaf, j: int, agrees: NDArray[np.bool_]) -> list[_Leaf]:
-    """Those who share a value with the case, and those who do not."""
+    """The voters who share a value with the case, and the voters who do not."""
     alike = agrees[leaf.members, j]
     return [
         _Leaf(leaf.members[alike], (*leaf.shared, j), leaf.differs),
@@ -120,7 +120,7 @@ def _split(leaf: _Leaf, j: int, agrees: NDArray[np.bool_]) -> list[_Leaf]:
 def _spread(
     shares: NDArray[np.float64], agrees: NDArray[np.bool_], voters: NDArray[np.int64], importance: NDArray[np.float64]
 ) -> float:
-    """By how much voters differ in what they share with the case: weighted variance, summed over features and votes."""
+    """How much voters differ in the values they share with the case: weighted variance, summed over the features."""
     votes = shares[voters]
     mean = votes @ agrees[voters] / votes.sum()
     return float(votes.sum() * (importance @ (mean * (1.0 - mean))))
@@ -133,11 +133,11 @@ def _best_split(
     importance: NDArray[np.float64],
     cast: float,
 ) -> tuple[float, int]:
-    """The feature that splits a group best into those who share its value and those who do not, and what it gains."""
+    """The gain of the best split of a group into voters who share a value and voters who do not, and its feature."""
     some = leaf[:MOST_LEARNED]
     votes, shared = shares[some], agrees[some].astype(np.float64)
     total = float(votes.sum())
-    together = (shared * votes[:, None]).T @ shared  # (P, P): votes of those who share both
+    together = (shared * votes[:, None]).T @ shared  # (P, P): votes of the voters who share both
     mine = np.diag(together).copy()
     rest = total - mine
     least = LEAST_VOTES * cast
@@ -162,7 +162,7 @@ def _described(
     importance: NDArray[np.float64],
     usual: NDArray[np.float64],
 ) -> VoterGroup:
-    """A group with its votes, the values that its members share with the case, and those in which they differ."""
+    """A group with its votes, the values that its members share with the case, and the values in which they differ."""
     members = leaf.members
     votes = shares[members]
     rate = votes @ agrees[members] / votes.sum()

@@ -14,17 +14,17 @@ from bayespatch.explain.parts import Feature, Guard, Precedent
 from bayespatch.explain.words import percent
 from bayespatch.subgroups import Subgroup
 
-MARGIN = 0.05  # of the past cases' range: smaller distances beyond it cause no warning
-FEW = 10  # past cases of a class
-MOST_NAMED = 3  # features that explain a warning
+MARGIN = 0.05  # share of the past cases' range; values outside it by less cause no warning
+FEW = 10  # a class with fewer past cases causes a warning
+MOST_NAMED = 3  # number of features or classes named in a warning
 
 
 class OutOfRangeWarning(UserWarning):
-    """New cases have numbers far outside those of all past cases."""
+    """New cases have numbers far outside the range of the past cases."""
 
 
 def outside(numbers: NDArray[np.float64], limits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Distance of numbers, (n, P), from `Fitted.ranges`, (n, P); 0 if less than the margin."""
+    """Distance of each number outside `Fitted.ranges`, (n, P); 0 if within the margin."""
     low, high = limits[:, 0], limits[:, 1]
     with np.errstate(invalid="ignore"):
         known = np.isfinite(numbers) & (numbers > MISSING_NUMBER)
@@ -36,7 +36,7 @@ def outside(numbers: NDArray[np.float64], limits: NDArray[np.float64]) -> NDArra
 def warn_out_of_range(
     schema: Schema, numbers: NDArray[np.float64], limits: NDArray[np.float64], stacklevel: int
 ) -> None:
-    """A Python warning for predictions of many cases if some have numbers far outside the range of the past cases.
+    """Issue a Python warning if some of the new cases have numbers far outside the range of the past cases.
 
     Parameters
     ----------
@@ -49,18 +49,18 @@ def warn_out_of_range(
         As in `warnings.warn`, counted from the caller.
     """
     beyond = outside(numbers, limits)
-    found = []
+    columns = []
     for j in np.flatnonzero(beyond.any(axis=0)).tolist():
         rows = np.flatnonzero(beyond[:, j])
         worst = rows[np.abs(beyond[rows, j]).argmax()]
         low, high = (number_text(float(end)) for end in limits[j])
-        found.append(
+        columns.append(
             f"{schema.columns[j].name!r} ({len(rows)} of {len(numbers)} cases, such as "
             f"{number_text(float(numbers[worst, j]))}; past cases {low} to {high})"
         )
-    if found:
+    if columns:
         warnings.warn(
-            f"numbers far outside those of the past cases, in columns {', '.join(found)}; check them",
+            f"numbers far outside the range of the past cases, in columns {', '.join(columns)}; check them",
             OutOfRangeWarning,
             stacklevel=stacklevel + 1,
         )
@@ -82,21 +82,21 @@ def guard_numbers(schema: Schema, numbers: NDArray[np.float64], limits: NDArray[
 
 
 def guard_usual(schema: Schema, numbers: NDArray[np.float64], beyond: Sequence[str]) -> list[Guard]:
-    """Numbers outside the usual range, except for the features `beyond`, which already have a warning."""
-    found = []
+    """Warnings for numbers outside the usual range, except in the features `beyond`, which already have a warning."""
+    guards = []
     for column, number in zip(schema.columns, numbers.tolist(), strict=True):
         value = column.raw_value(number) if column.usual and column.name not in beyond else None
         if isinstance(value, int | float) and not column.usual[0] <= value <= column.usual[1]:
             low, high = (number_text(end) for end in column.usual)
             text = f"{column.called} is {column.own_value(number)}, outside the usual range, {low} to {high}."
-            found.append(Guard("usual", text))
-    return found
+            guards.append(Guard("usual", text))
+    return guards
 
 
 def guard_unseen(
     schema: Schema, texts: Mapping[str, str], unseen: NDArray[np.bool_], beyond: Sequence[str]
 ) -> list[Guard]:
-    """Values that no past case has, except for the features `beyond`, whose numbers are out of range."""
+    """Warnings for values that no past case has, except in the features `beyond`, whose numbers are out of range."""
     return [
         Guard(
             "unseen",
@@ -127,18 +127,18 @@ def guard_values(
 
 
 def guard_itself(past: str, id: str | None) -> Guard:
-    """The case is a past case, by name and values, or by values alone if it has no name."""
+    """The warning that the case is a past case, judged by name and values, or by values alone if it has no name."""
     return Guard(
         "itself",
         f"This is past case #{past}. It does not vote on itself."
         if id is not None
-        else f"All values are those of past case #{past}, which is assumed to be this case. It does not vote on "
+        else f"All values match those of past case #{past}, which is assumed to be the same case. It does not vote on "
         f"itself.",
     )
 
 
 def guard_combination(precedent: Precedent, features: Sequence[Feature]) -> list[Guard]:
-    """A combination of values unlike those of the past cases."""
+    """The warning about a combination of values that is unusual among the past cases."""
     if precedent.adequate or precedent.percentile is None:
         return []
     least = sorted((f for f in features if f.value != "missing"), key=lambda feature: feature.explained)[:MOST_NAMED]
@@ -152,43 +152,43 @@ def guard_combination(precedent: Precedent, features: Sequence[Feature]) -> list
 
 
 def guard_subgroups(groups: Sequence[Subgroup], overall: float) -> list[Guard]:
-    """Subgroups of the case in which predictions were worse."""
-    found = []
+    """Warnings for subgroups that contain the case and have worse predictions."""
+    guards = []
     for group in groups:
         if group.worse == "accuracy":
             right, all_right = percent(group.accuracy), percent(overall)
             text = (
                 f"Of {group.n} past cases with {group.label}: {group.value}, {right} were predicted correctly, "
-                f"compared with {all_right} of all."
+                f"compared with {all_right} of all past cases."
             )
-            found.append(Guard("subgroup", text))
+            guards.append(Guard("subgroup", text))
         elif group.worse == "calibration":
             name = max(group.stated, key=lambda m: abs(group.stated[m] - group.actual[m]))
             stated, actual = percent(group.stated[name]), percent(group.actual[name])
             text = (
-                f"For {group.n} past cases with {group.label}: {group.value}, {name} was predicted with {stated} on "
-                f"average and occurred in {actual}."
+                f"Among {group.n} past cases with {group.label}: {group.value}, the mean predicted probability of "
+                f"{name} was {stated}, but it occurred in {actual}."
             )
-            found.append(Guard("subgroup", text))
-    return found
+            guards.append(Guard("subgroup", text))
+    return guards
 
 
 def guard_rare(counts: dict[str, int], absent: Sequence[str] = ()) -> list[Guard]:
-    """Classes with few past cases, and classes of which no past case may vote, in one warning each."""
+    """A warning for classes with few past cases, and one for classes without any past case that may vote."""
     few = {name: count for name, count in counts.items() if count < FEW}
-    found = []
+    guards = []
     if few:
         fewest = sorted(few, key=lambda name: few[name])
         named = ", ".join(f"{name} ({few[name]})" for name in fewest[:MOST_NAMED])
         others = len(few) - MOST_NAMED
         named += f" (+{others})" if others > 0 else ""
-        found.append(Guard("rare", f"Few past cases had {named}: too few for a reliable statement about it."))
+        guards.append(Guard("rare", f"Too few past cases had {named} for reliable predictions."))
     if absent:
         named = ", ".join(absent[:MOST_NAMED]) + (f" (+{len(absent) - MOST_NAMED})" * (len(absent) > MOST_NAMED))
-        found.append(
+        guards.append(
             Guard(
                 "absent",
                 f"No past case that can vote had {named}, so the answer rests on base rates and risk factors alone.",
             )
         )
-    return found
+    return guards

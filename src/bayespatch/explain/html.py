@@ -1,6 +1,6 @@
 """An explanation as HTML: one template for notebooks, the page about a case, and the consulting page.
 
-The template engine escapes every text. There are no style attributes and no scripts, so the answer works under a strict
+The template engine escapes all text. The HTML has no style attributes and no scripts, so it works under a strict
 content security policy.
 """
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-# JupyterLab, VS Code, and the documentation, by the theme attributes of their pages.
+# Theme attributes of JupyterLab, VS Code and the documentation.
 _LIGHT = ('[data-jp-theme-light="true"]', ".vscode-light", '[data-md-color-scheme="default"]')
 _DARK = ('[data-jp-theme-light="false"]', ".vscode-dark", '[data-md-color-scheme="slate"]')
 
 
 def answer(why: JSONMapping, *, case_link: str = "", date: str = "") -> str:
-    """The answer: how likely, why, and how far it can be trusted.
+    """The answer: how likely the outcome is, why, and how far to trust the prediction.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def answer(why: JSONMapping, *, case_link: str = "", date: str = "") -> str:
     case_link : str
         Prefix of a URL to which the number of a past case is appended; if given, past cases are links.
     date : str
-        When the answer was given.
+        Date of the answer.
     """
     template = environment().get_template("explanation.html")
     return str(template.render(why=why, case_link=case_link, date=date))
@@ -48,7 +48,7 @@ def survival_answer(why: JSONMapping, sentences: Sequence[str], precedent: str) 
 
 
 def for_notebook(why: JSONMapping) -> str | None:
-    """The answer with its style sheet; None without jinja2, so that a notebook shows the text."""
+    """The answer with its style sheet; None without jinja2, so that a notebook shows plain text."""
     try:
         return with_style(answer(why))
     except ImportError:
@@ -56,7 +56,7 @@ def for_notebook(why: JSONMapping) -> str | None:
 
 
 def with_style(body: str) -> str:
-    """HTML of class ``bp`` for a notebook, whose theme can differ from that of the operating system."""
+    """HTML of class ``bp`` with styles for a notebook, whose theme can differ from that of the operating system."""
     light, dark = re.findall(r"{ (color-scheme: [^}]*)}|^  :root { ([^}]*)}", _read("colors.css"), re.MULTILINE)[:2]
     themes = (
         f"{', '.join(f'{theme} .bp' for theme in _LIGHT)} {{ {light[0]} color-scheme: light; }}\n"
@@ -66,7 +66,7 @@ def with_style(body: str) -> str:
 
 
 def style(selector: str = ":root") -> str:
-    """The style sheet of the answer, with its colors defined on the selected element."""
+    """The style sheet of the answer, with the colors defined on the elements that `selector` matches."""
     return _read("colors.css").replace(":root", selector) + _read("explanation.css")
 
 
@@ -76,20 +76,20 @@ def _read(name: str) -> str:
 
 @cache
 def environment() -> Environment:
-    """The template engine, with the functions and filters that templates use."""
+    """The template engine with the functions and filters used in templates."""
     try:
         from jinja2 import Environment, PackageLoader, StrictUndefined
     except ImportError as error:
         raise ImportError('pages need jinja2: pip install "bayespatch[report]"') from error
-    found = Environment(
+    engine = Environment(
         loader=PackageLoader("bayespatch.explain"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.globals.update(words=words, follow=follow_up, _=_gettext, ngettext=_ngettext, language=language)
-    found.filters.update(
+    engine.globals.update(words=words, follow=follow_up, _=_gettext, ngettext=_ngettext, language=language)
+    engine.filters.update(
         percent=words.percent,
         points=words.points,
         interval=words.interval,
@@ -99,7 +99,7 @@ def environment() -> Environment:
         value=language.stored_value,
         stored=language.stored_text,
     )
-    return found
+    return engine
 
 
 def _number(value: float | None, digits: int = 2) -> str:
@@ -107,7 +107,7 @@ def _number(value: float | None, digits: int = 2) -> str:
 
 
 def _gettext(text: str, /, **values: object) -> str:
-    """`gettext` for templates: the text may hold HTML, and values are escaped."""
+    """`gettext` for templates: the text may contain HTML, and values are escaped."""
     return _markup(language.gettext(text), values)
 
 

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from bayespatch.explain.parts import LikeThis
 
-WIDTH = 0.05  # of the votes, on either side; wider where
-FEWEST = 30  # of the past cases, or all if there are fewer
+WIDTH = 0.05  # largest difference in the share of the votes; extended if fewer past cases are that close
+FEWEST = 30  # number of past cases to include at least, or all if there are fewer
 
 
 def like_this(
@@ -21,7 +21,7 @@ def like_this(
     votes : float
         Share of the votes for the class.
     votes_past : array of shape (R,)
-        The same share of past cases, each predicted from all others.
+        The same share for past cases, each predicted from all the others.
     has_class : bool array of shape (R,)
         Whether they had the class.
     label : str

@@ -1,4 +1,4 @@
-"""The overview of a model as plain data: features, past cases, performance, also by subgroup."""
+"""The overview of a model as plain data: features, past cases, and performance overall and by subgroup."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from bayespatch.metrics import CalibrationBin, Threshold
 from bayespatch.subgroups import Subgroup
 from bayespatch.types import JSONObject
 
-_MOST_FEATURES = 10  # in the summary; all are in the report
+_MOST_FEATURES = 10  # listed in the summary; the report lists all
 
 
 @dataclass(frozen=True)
@@ -23,15 +23,15 @@ class FeatureSummary:
     values : tuple of str
         Its values or bins, as text.
     n_missing : int
-        Among the past cases.
+        Number of past cases with a missing value.
     importance : float
-        For predictions: the share of the base rates' log loss that the feature removes.
+        Importance for predictions: the share of the base rates' log loss that the feature removes.
     importance_interval : pair of floats
         Its 95 % interval.
     harmful : bool
         Whether predictions would be better without the feature: the whole interval of its gain is below 0.
     compared : bool
-        Whether cases are compared in it; False if all past cases, or all but one, have the same value.
+        Whether cases are compared on it; False if all past cases, or all but one, have the same value.
     q, q_interval : float and pair of floats
         Posterior mean and 90 % interval of the model's importance parameter.
     ranks : dict
@@ -54,23 +54,24 @@ class FeatureSummary:
 
 @dataclass(frozen=True)
 class Performance:
-    """Performance on past cases, each predicted from the others as if it were new.
+    """Performance on past cases, each predicted from all the others as if it were new.
 
     Attributes
     ----------
     n : int
-        Cases.
+        Number of cases.
     scores, intervals : dict
         Accuracy, AUC, log loss and Brier score, and their 95 % bootstrap intervals; AUC is None with one class.
     reference : dict
-        Log loss and Brier score of always predicting the class frequencies; accuracy of the most common class.
+        Log loss and Brier score of always predicting the class frequencies; accuracy of always predicting the most
+        common class.
     average_precision : dict
-        Of each class: area under the precision-recall curve; an uninformative model has the share of the class.
+        Area under the precision-recall curve of each class; for an uninformative model, it is the share of the class.
     decision : dict or None
         The flagged class, under "label", and its threshold, under "at".
     curves, thresholds, roc, precision_recall : dict
-        Of each class: calibration (tuple of CalibrationBin), results of flagging it above a probability (tuple of
-        Threshold), its ROC curve (points of 1 - specificity and sensitivity), and its precision-recall curve (corners,
+        For each class: calibration (tuple of CalibrationBin), results of flagging cases above a probability (tuple of
+        Threshold), ROC curve (points of 1 - specificity and sensitivity), and precision-recall curve (its corners as
         recall and precision).
     """
 
@@ -93,11 +94,11 @@ class PastCase:
     Attributes
     ----------
     index, id, outcome
-        Of the past case.
-    n_cases : float
-        Expected number of cases of which it is a neighbor; nan if it is not a parent.
-    percentile : float
-        How typical it is among the past cases; nan if it has no leave-one-out votes.
+        Row, name and outcome of the past case.
+    n_cases : float or None
+        Expected number of cases of which it is a neighbor; None if it is not a parent.
+    percentile : float or None
+        How typical it is among the past cases; None if it has no leave-one-out votes.
     """
 
     index: int
@@ -109,39 +110,39 @@ class PastCase:
 
 @dataclass(frozen=True)
 class Overview:
-    """A fitted model as a whole. Made by `PatchworkClassifier.overview`.
+    """A fitted model as a whole. Created by `PatchworkClassifier.overview`.
 
     Attributes
     ----------
     about : dict
-        Estimator, package, model, likelihood, numbers of cases, parents and features, target.
+        Estimator, package version, model, likelihood, target, and numbers of cases, parents and features.
     classes : dict
         Number of past cases of each class.
     parameters, hyper : dict
-        The estimator's parameters other than defaults, and the model's constants, as strings and numbers.
+        The estimator's parameters that differ from their defaults, as text, and the model's constants.
     how_found : str
-        How these constants were found.
+        How these constants were chosen.
     features : tuple of FeatureSummary
         In the order of the table.
     explained : float
         Share of the base rates' log loss that all features together remove: the sum of their gains.
     n_importance : int
-        Past cases on which importances were measured.
+        Number of past cases on which importances were measured.
     performance : Performance
     subgroups : tuple of Subgroup
     opinions : dict or None
-        With a second opinion: its `weight`, and under `log_loss` and `auc` the scores of precedents, second opinion and
-        pool on past cases, each predicted from all others.
+        With a second opinion: its "weight", and under "log_loss" and "auc" the scores of precedents, second opinion and
+        pool on past cases, each predicted from all the others.
     focus : str
-        The class whose rates and curves are shown, which is the last one.
+        The class whose rates and curves are shown: the last one.
     influential, unusual : tuple of PastCase
-        The past cases that are neighbors of most others, and those least like the others.
+        The past cases that are neighbors of the most cases, and the past cases least like the others.
     n_without_precedent : int
-        Number of past cases with leave-one-out votes that would be flagged.
+        Number of past cases with leave-one-out votes that would be flagged as lacking an adequate precedent.
     calibration : dict
         Slope and intercepts of the map from votes to probabilities.
     diagnostics : dict
-        Whether the chains have mixed, and the numbers of the slowest quantities.
+        Whether the chains have mixed, and the diagnostics of the slowest-mixing quantities.
     """
 
     about: JSONObject
@@ -193,7 +194,7 @@ class Overview:
         Examples
         --------
         >>> print(clf.overview().to_text().splitlines()[0])
-        PatchworkClassifier of 20 past cases and 2 features
+        PatchworkClassifier with 20 past cases and 2 features
         """
         summary = self._summary()
         scores = (f"  {name}: {score:.3f}{ends}" for name, score, ends in summary["scores"])
@@ -213,20 +214,20 @@ class Overview:
         return html.with_style(summary)
 
     def _summary(self) -> JSONObject:
-        """What the text and the notebook show."""
+        """The contents of the summary in a terminal and in a notebook."""
         about, good = self.about, self.performance
         counts = words.listed(f"{name} ({count})" for name, count in self.classes.items())
         ends = {name: f" ({pair[0]:.3f}–{pair[1]:.3f})" if pair else "" for name, pair in good.intervals.items()}
         ranked = sorted(self.features, key=lambda feature: -feature.importance)[:_MOST_FEATURES]
         converged = self.diagnostics["converged"]
         return {
-            "title": f"{about['estimator']} of {about['cases']} past cases and {about['features']} features",
+            "title": f"{about['estimator']} with {about['cases']} past cases and {about['features']} features",
             "notes": [
                 f"Outcome{', in ranges' if about['is_number'] else ''}: {counts}",
                 f"No adequate precedent: {self.n_without_precedent} of {good.n} past cases",
                 f"Importances: {'converged' if converged else 'uncertain, see diagnostics_'}",
             ],
-            "how": "Scores (95% interval), each past case predicted from all others",
+            "how": "Scores (95% interval), each past case predicted from all the others",
             "scores": [(name, score, ends[name]) for name, score in good.scores.items() if score is not None],
             "most": "Share of the log loss that each feature removes (95% interval)",
             "features": [
@@ -237,7 +238,7 @@ class Overview:
 
 
 def _listed(data: object) -> object:
-    """Tuples as lists, as JSON has them."""
+    """Convert tuples to lists, as JSON has no tuples."""
     if isinstance(data, dict):
         return {key: _listed(value) for key, value in data.items()}
     return [_listed(value) for value in data] if isinstance(data, list | tuple) else data

@@ -1,4 +1,4 @@
-"""The parts of an explanation, as plain data. Renderings show these numbers and compute none themselves."""
+"""The parts of an explanation, as plain data. Renderings only display these values; they compute nothing."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ GuardKind = Literal["range", "unseen", "itself", "combination", "subgroup", "rar
 
 @dataclass(frozen=True)
 class Patch:
-    """One value of a past case, compared with the same feature of the case.
+    """A value of a past case, compared with the case's value of the same feature.
 
     Attributes
     ----------
     value : str
         The past case's value, in the user's terms.
     agrees : bool
-        Whether it counts as the case's value: equal, in the same bin, or within the window.
+        Whether it agrees with the case's value: equal, in the same bin, or within the window.
     matters : float
-        Probability that this feature of this past case matters to the case, given that they are neighbors (the paper's
+        Probability that this feature of the past case matters for the case, given that they are neighbors (the paper's
         w).
     marked : bool
-        Whether it is one of the few agreeing values that move the prediction most (`evidence.mark`).
+        Whether it is one of the few agreeing values that affect the prediction most (`evidence.mark`).
     """
 
     value: str
@@ -40,18 +40,18 @@ class Neighbor:
     index : int
         Its row of the training table.
     id : str
-        Name of the row: its index in a data frame, otherwise its number.
+        Name of the row: its index label in a data frame, otherwise its number.
     outcome : str
         Its outcome.
     probability : float
         Probability of being a neighbor.
     influence : float
-        Mean weight of its vote, kappa: the paper's degree of influence, by which neighbors are ranked.
+        Mean weight of its vote (kappa, the paper's degree of influence); neighbors are ranked by it.
     vote_share : float
-        Its mean share in all votes.
+        Its mean share of all votes.
     reliance : float or None
-        Probability of the explained class with this past case minus that without it, all else equal: 0.04 means that it
-        raises this probability by 4 points. None if neighbors are sampled.
+        Probability of the explained class with this past case minus the probability without it, all else equal: 0.04
+        means that the past case raises the probability by 4 points. None if neighbors are sampled.
     features : dict
         Its values, {feature: Patch}.
     """
@@ -73,7 +73,7 @@ class Closest:
     Attributes
     ----------
     index, id, outcome
-        Which past case, and its outcome.
+        Row, name and outcome of the past case.
     features : dict
         Its values, {feature: Patch}.
     """
@@ -85,7 +85,7 @@ class Closest:
 
 
 class Shared(NamedTuple):
-    """A value of the case shared by `all` members of a group, or by those with most of its votes."""
+    """A value of the case shared by `all` members of a group, or by members with most of the group's votes."""
 
     feature: str
     value: str
@@ -93,7 +93,7 @@ class Shared(NamedTuple):
 
 
 class Differs(NamedTuple):
-    """A feature in which no member of a group shares the case's value, with the members' value if all have the same."""
+    """A feature in which no member of a group shares the case's value, with the members' value if it is the same."""
 
     feature: str
     value: str | None
@@ -108,18 +108,18 @@ class Group:
     vote_share : float
         Their share of all votes.
     size : int
-        How many they are.
+        Number of members.
     counts : dict
-        Number of them with each outcome, {class: n}.
+        Number of members with each outcome, {class: n}.
     outcomes : dict
         Share of the group's votes for each class; the sum is 1.
     shared : tuple of Shared
-        Values that they share with the case, most distinctive first. Members who share all of them cast
+        Values that they share with the case, most distinctive first. Members who share all of these values cast
         at least 80 % of the group's votes.
     differs : tuple of Differs
-        Features in which no member shares the case's value and other groups do.
+        Features in which no member shares the case's value, but other groups do.
     closest : Closest or None
-        The member with the most votes; None if none may be shown.
+        The member with the most votes; None if no member may be shown.
     rows : tuple of int
         The members, as rows of the training table; not part of `Explanation.to_dict`.
     """
@@ -136,7 +136,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Ungrouped:
-    """Past cases outside the groups; each has hardly any votes.
+    """Past cases outside the groups; each has only a small share of the votes.
 
     Attributes
     ----------
@@ -157,7 +157,7 @@ class Feature:
     Attributes
     ----------
     name, value : str
-        The feature, and the case's own value.
+        The feature, and the case's value.
     importance : float
         Importance of the feature for predictions: the share of the base rates' log loss that it removes
         (`bayespatch.feature_importance`).
@@ -166,17 +166,17 @@ class Feature:
     explained : float
         Mean probability of this value given the neighbors.
     neighbors : tuple of int
-        The closest past cases that agree in it (their `index`), closest first.
+        The closest past cases that agree on it (their `index`), closest first.
     close : str or None
-        Range of numbers that count as close to the case's; None if only equal values agree.
+        Range of numbers close enough to the case's to agree with it; None if only equal values agree.
     unseen : bool
         Whether no past case can have this value.
     description : str
-        Name of the feature in sentences; if empty, `name`.
+        Name of the feature in sentences; if empty, `name` is used.
     phrases : dict
-        Patients with a value in the words of the data dictionary, {value: phrase}: "men", "with a normal scan".
+        Phrases from the data dictionary for patients with a value, {value: phrase}: "men", "with a normal scan".
     raw : number, text, boolean or None
-        The original value, without label and unit; None if it is missing or was not seen before.
+        The original value, without label and unit; None if it is missing or new.
     """
 
     name: str
@@ -193,7 +193,7 @@ class Feature:
 
     @property
     def called(self) -> str:
-        """The name for display."""
+        """Display name."""
         return self.description or self.name
 
 
@@ -204,12 +204,12 @@ class Precedent:
     Attributes
     ----------
     adequate : bool
-        False if `percentile` is not above `quantile`.
+        True if `percentile` is above `quantile`.
     percentile : float or None
-        Share of the past cases, each predicted from the others by the features known of this case, that are at least as
-        unusual as this one. None if too little is known (`Fitted.percentiles`).
+        Share of the past cases that are at least as unusual as this one. Each past case is predicted from all the
+        others with the features known for this case. None if too few features are known (`Fitted.percentiles`).
     quantile : float
-        The share below which a case counts as without precedent.
+        A case has no adequate precedent if `percentile` is at most this share.
     """
 
     adequate: bool
@@ -219,7 +219,7 @@ class Precedent:
 
 @dataclass(frozen=True)
 class Stability:
-    """Agreement of the independent chains on this case.
+    """Agreement between the independent chains on this case.
 
     Attributes
     ----------
@@ -233,18 +233,18 @@ class Stability:
 
 @dataclass(frozen=True)
 class LikeThis:
-    """Past cases with similar votes, and their outcomes: evidence of how votes become a probability.
+    """Past cases with similar votes, and their outcomes: evidence of how votes relate to outcomes.
 
     Attributes
     ----------
     label : str
-        The class whose share of the votes is compared: the predicted one.
+        The class whose share of the votes is compared: the predicted class.
     low, high : float
-        Range of the share of the votes for it.
+        Range of its share of the votes.
     n : int
-        Number of past cases, each predicted from the others, with such votes.
+        Number of past cases, each predicted from all the others, with votes in this range.
     n_class : int
-        Number of them that had the class.
+        Number of these past cases that had the class.
     """
 
     label: str
@@ -261,14 +261,14 @@ class Opinions:
     Attributes
     ----------
     precedents, additive : dict
-        Probability of each class by the votes of past cases, and by the additive score.
+        Probability of each class from the votes of past cases, and from the additive score.
     weight : float
-        Of the additive score in the pool.
+        Weight of the additive score in the pool.
     disagreement : float
-        Largest difference of the two over the classes.
+        Largest difference between the two probabilities over the classes.
     points : tuple of pairs of str and float, or None
-        Percentage points that each feature adds to the probability of the last class by the additive score; from the
-        base rate they add up to it. None if the second opinion has no points.
+        Percentage points that each feature adds to the additive score's probability of the last class, starting from
+        the base rate. None if the second opinion has no points.
     base : dict or None
         The base rate of each class, if there are points.
     intervals : dict
@@ -292,9 +292,9 @@ class FeaturePoints:
     ----------
     feature, value : str
     points : float
-        Percentage points, or the unit of a numeric outcome: `precedents` + `additive`.
+        Contribution in percentage points, or in the unit of a numeric outcome: `precedents` + `additive`.
     precedents, additive : float
-        The part through past cases, and through the additive score.
+        The parts that come from past cases and from the additive score.
     """
 
     feature: str
@@ -311,16 +311,17 @@ class Attribution:
     Attributes
     ----------
     label : str or None
-        The class whose probability is explained: with two classes the last, with more the predicted one; None for
-        numbers.
+        The class whose probability is explained: the last of two classes, or the predicted one of several; None for
+        numeric outcomes.
     base : float
-        The probability, or the number, for a case without known values.
+        The predicted probability or number for a case without known values.
     total : float
         The prediction.
     error : float
         Largest standard error of the points; 0 if they are exact.
     features : tuple of FeaturePoints
-        Those with the largest effect on the prediction first. ``base * 100`` plus their points is ``total * 100``.
+        The features with the largest effect on the prediction first. ``base * 100`` plus their points is ``total *
+        100``; for numeric outcomes, ``base`` plus their points is ``total``.
     """
 
     label: str | None
@@ -338,7 +339,8 @@ class Guard:
     ----------
     kind : {"range", "unseen", "itself", "combination", "subgroup", "rare", "usual", "absent"}
         A number outside the range of the past cases; an unseen value; the case is a past case; an unusual combination
-        of values; a subgroup in which predictions were worse; a class with few past cases.
+        of values; a subgroup with worse predictions; a class with few past cases; a number outside the usual range; a
+        class without past cases that can vote.
     text : str
         The message.
     """

@@ -1,4 +1,4 @@
-"""Conversion of the votes on a case to probabilities, intervals, both opinions, and the predicted number."""
+"""Conversion of the votes on a case to probabilities, intervals, opinions and, for numeric outcomes, a number."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Reading(NamedTuple):
     row : int
         The case's row in the second opinion.
     level : float
-        Of the intervals.
+        Probability of the intervals.
     """
 
     fitted: Fitted
@@ -34,7 +34,7 @@ class Reading(NamedTuple):
     level: float
 
     def probabilities(self, votes: Array) -> Array:
-        """Pooled probabilities, (k, M), of votes, (k, M)."""
+        """Pooled probabilities, (k, M), for votes, (k, M)."""
         precedents = self.fitted.calibration.apply(votes)
         if self.second is None:
             return precedents
@@ -70,14 +70,14 @@ class Reading(NamedTuple):
         return mean, (low, high)
 
     def population_interval(self) -> tuple[float, float] | None:
-        """The interval that contains the share `level` of all past cases' numbers; None for classes."""
+        """The central interval that contains a share of `level` of all past cases' numbers; None for classes."""
         if not isinstance(self.fitted, FittedNumbers):
             return None
         low, high = np.quantile(self.fitted.outcomes[self.fitted.cases], tails(self.level)).tolist()
         return low, high
 
     def opinions(self, ballot: Ballot) -> Opinions | None:
-        """The probabilities of precedents and second opinion."""
+        """The probabilities from precedents and from the second opinion."""
         second, fitted = self.second, self.fitted
         if second is None:
             return None

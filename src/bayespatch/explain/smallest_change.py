@@ -1,12 +1,12 @@
 """The search for the smallest change to a case that changes its prediction.
 
-The size of a change is the sum over the features that it changes: for a number or an ordered level the share of the
-past cases that its new value passes or reaches on the way from the old one, for a category, or a value that was
-missing, 1. Only values that past cases have are tried.
+The size of a change is summed over the features that it changes. A number or an ordered level counts the share of the
+past cases that its new value passes or reaches on the way from the old one. A category or a previously missing value
+counts 1. Only values that past cases have are tried.
 
-Changes are tried in order of size, so the first that changes the prediction is the smallest. If that takes
-too many predictions, a beam search finds a change, which is then reduced one feature at a time; the result says that it
-is not proven to be the smallest.
+Changes are tried in order of size, so the first one that changes the prediction is the smallest. If that takes too many
+predictions, a beam search finds a change, which is then reduced one feature at a time; the result states that it is not
+proven to be the smallest.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from bayespatch.encode import MISSING_NUMBER, Schema
 
-N_NUMBERS = 15  # values of a number that the beam search tries: quantiles of those of the past cases
-BEAM = 6  # changes kept by the beam search
-BATCH = 256  # changes that are predicted at a time
+N_NUMBERS = 15  # values of a number that the beam search tries, evenly spread over the past cases' values
+BEAM = 6  # number of changes kept by the beam search
+BATCH = 256  # number of changes predicted at a time
 
-Values = dict[int, float]  # column -> one of the past cases' own values (`EncodedTable.values`)
+Values = dict[int, float]  # column -> a value of a past case (`EncodedTable.values`)
 Judge = Callable[[Sequence[Values]], NDArray[np.float64]]  # changes of a case -> probabilities, (n, M)
 Candidates = Mapping[int, Sequence[tuple[float, float]]]  # column -> (value, size), the smallest first
 
@@ -37,16 +37,16 @@ class SmallestChange:
     Attributes
     ----------
     values : dict
-        Column -> its new value; the change that comes closest if none changes the prediction.
+        Column -> its new value; if no change succeeds, the change that comes closest.
     size : float
     reached : bool
         Whether it changes the prediction (to the wanted class).
     proven : bool
-        Whether every smaller change was tried; if none changes the prediction, whether every change was.
+        Whether every smaller change was tried; if no change succeeds, whether every possible change was tried.
     tried_up_to : float
         Size up to which every change was tried.
     n_tried : int
-        Predictions.
+        Number of changes tried.
     """
 
     values: Values
@@ -58,7 +58,7 @@ class SmallestChange:
 
 
 def candidates(schema: Schema, j: int, own: float, values: NDArray[np.float64]) -> list[tuple[float, float]]:
-    """Other values of a feature among past cases, (n,), and the sizes of the changes, smallest first.
+    """Other values of a feature among the past cases' values, (n,), with the sizes of the changes, smallest first.
 
     Examples
     --------
@@ -104,7 +104,7 @@ def in_order_of_size(single: Candidates, most: int) -> Iterator[tuple[float, Val
         size, n, places = heapq.heappop(heap)
         yield size, {features[f]: single[features[f]][k][0] for f, k in places}
         *rest, (f, k) = places
-        # Every change is reached in exactly one way, and no successor is smaller: features are sorted.
+        # Features are sorted, so every change is reached in exactly one way, and no successor is smaller.
         if k + 1 < len(single[features[f]]):
             heapq.heappush(heap, entry((*rest, (f, k + 1))))
         if f + 1 < len(features):
@@ -116,7 +116,7 @@ def in_order_of_size(single: Candidates, most: int) -> Iterator[tuple[float, Val
 
 @dataclass(eq=False)
 class _Search:
-    """Predictions of changed cases, counted."""
+    """Predicts changed cases and counts the predictions."""
 
     single: Candidates
     judge: Judge
@@ -125,9 +125,7 @@ class _Search:
     n_tried: int = 0
 
     def tried(self, changes: Sequence[Values]) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-        """Log odds of the wanted class (or the best other class) against the predicted one, and whether it is "
-        "reached.
-        """
+        """Log odds of the wanted (or the best other) class against the predicted one, and whether it is reached."""
         p = self.judge(changes)
         self.n_tried += len(changes)
         if self.wanted is None:
@@ -138,18 +136,18 @@ class _Search:
         return np.log(np.maximum(p_wanted, 1e-12) / np.maximum(p[:, self.predicted], 1e-12)), reached
 
     def size(self, change: Values) -> float:
-        """Sum over the features."""
+        """Size of a change, summed over the features."""
         return sum(dict(self.single[j])[value] for j, value in change.items())
 
     def beam(self, most: int) -> tuple[Values, bool]:
         """A change that succeeds, or the one that comes closest."""
         coarse = {j: _spread(found) for j, found in self.single.items()}
-        going_on: list[Values] = [{}]
+        kept: list[Values] = [{}]
         closest: tuple[float, Values] = (-np.inf, {})
         for _ in range(most):
             new = {
                 tuple(sorted({**start, j: value}.items())): None
-                for start in going_on
+                for start in kept
                 for j, found in coarse.items()
                 if j not in start
                 for value, _ in found
@@ -162,12 +160,12 @@ class _Search:
             if reached.any():
                 return min((changes[k] for k in np.flatnonzero(reached)), key=self.size), True
             best = np.argsort(-odds, kind="stable")[:BEAM]
-            going_on = [changes[k] for k in best]
-            closest = max(closest, (float(odds[best[0]]), going_on[0]), key=lambda one: one[0])
+            kept = [changes[k] for k in best]
+            closest = max(closest, (float(odds[best[0]]), kept[0]), key=lambda one: one[0])
         return closest[1], False
 
     def smaller(self, change: Values) -> Values:
-        """The change with individual features restored or changed less, as long as it still succeeds."""
+        """The change with features restored or changed less one at a time, as long as it still succeeds."""
         while True:
             less = [{k: v for k, v in change.items() if k != j} for j in change if len(change) > 1]
             for j, value in change.items():
@@ -184,7 +182,7 @@ class _Search:
 
 
 def _spread(found: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Some of many values, evenly spread."""
+    """At most `N_NUMBERS` of the values, evenly spread."""
     by_value = sorted(found)
     if len(by_value) <= N_NUMBERS:
         return by_value
@@ -194,7 +192,7 @@ def _spread(found: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 def smallest_change(
     single: Candidates, judge: Judge, *, predicted: int, wanted: int | None, most: int, budget: int
 ) -> SmallestChange:
-    """The smallest change of a case that changes its prediction.
+    """The smallest change to a case that changes its prediction.
 
     Parameters
     ----------
@@ -205,11 +203,11 @@ def smallest_change(
     predicted : int
         The class that is predicted now.
     wanted : int, optional
-        The class to reach; None: any other.
+        The class to reach; None means any other class.
     most : int
-        Features that may change at the same time.
+        Largest number of features that may change at the same time.
     budget : int
-        Predictions that the search in the order of size may take.
+        Largest number of predictions for the search in order of size.
     """
     search = _Search(single, judge, predicted, wanted)
     every = in_order_of_size(single, most)

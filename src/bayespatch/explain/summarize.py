@@ -23,7 +23,7 @@ from bayespatch.types import JSONObject
 from bayespatch.version import __version__
 
 _N_BINS = 8
-_TOP = 10  # past cases named
+_TOP = 10  # number of past cases listed
 _Q_INTERVAL = (0.05, 0.95)
 
 
@@ -69,7 +69,7 @@ def summarize(fitted: Fitted, info: EstimatorInfo, quantile: float, n_threads: i
 
 
 def _opinions(opinions: dict[str, NDArray[np.float64]], known: NDArray[np.int64], weight: float) -> JSONObject:
-    """What each opinion is worth alone, and the pool."""
+    """Scores of each opinion alone and of the pool."""
     return {
         "weight": weight,
         "log_loss": {name: metrics.log_loss(p, known) for name, p in opinions.items()},
@@ -111,7 +111,7 @@ def _how_found(fitted: Fitted, info: EstimatorInfo) -> str:
             f"settings were tried, and numbers are compared by: {fitted.tuning.coding}"
         )
     if isinstance(info.hyper, Hyperparameters):
-        return "given by the user"
+        return "set by the user"
     return f"chosen by the package (hyper={info.hyper!r})"
 
 
@@ -145,7 +145,7 @@ def _features(fitted: Fitted, seed: int) -> tuple[FeatureSummary, ...]:
 
 
 def _other_measures(fitted: Fitted, seed: int) -> dict[str, NDArray[np.float64]]:
-    """What other methods hold important, on the same codes: one feature at a time, and a random forest."""
+    """Feature importance by other methods on the same codes: mutual information, and a random forest."""
     x, y = fitted.x[fitted.cases], fitted.y[fitted.cases]
     x = np.where(np.isnan(x) | (x == MISSING_NUMBER), -1.0, x)
     if len(np.unique(y)) < 2:
@@ -159,14 +159,14 @@ def _other_measures(fitted: Fitted, seed: int) -> dict[str, NDArray[np.float64]]
 
 def _values(column: Column) -> tuple[str, ...]:
     if column.kind == "windowed":
-        return (f"{column.low:g} to {column.high:g}, alike within {column.window:g}",)
+        return (f"{column.low:g} to {column.high:g}, close if within {column.window:g}",)
     if column.kind == "ranked":
-        between = f"at most {column.rank_share:.2g}% of the past cases lie between"
-        return (f"{column.low:g} to {column.high:g}, alike where {between}",)
+        between = f"at most {column.rank_share:.2g}% of the past cases lie in between"
+        return (f"{column.low:g} to {column.high:g}, close if {between}",)
     return tuple(column.decode(code) for code in range(int(column.n_values)))
 
 
-# How good
+# Performance
 
 
 def _performance(
@@ -200,7 +200,7 @@ def _performance(
 
 
 def _thresholds(name: str, decision: Decision | None) -> tuple[float, ...]:
-    """The usual thresholds, and that of the decision."""
+    """The usual thresholds, and the decision threshold of the class."""
     own = {decision.threshold} if decision is not None and decision.label == name else set()
     return tuple(sorted({*metrics.THRESHOLDS, *own}))
 

@@ -1,6 +1,4 @@
-"""The answer of a survival model about one case: a curve, the past cases behind it, and what raises or lowers "
-"the risk.
-"""
+"""The answer of a survival model about a case: the curve, the past cases behind it, and what affects the risk."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ from bayespatch.types import JSONObject
 
 Array = NDArray[np.float64]
 
-MOST_KNOWN = 8  # values of which all sets are evaluated for the attribution
+MOST_KNOWN = 8  # up to this number of known values, the attribution evaluates all sets of them
 INTERVAL = (0.05, 0.95)  # of the importances
 
 
@@ -58,22 +56,22 @@ class TimesCase(NamedTuple):
 
 @dataclass(frozen=True)
 class SurvivalExplanation:
-    """The answer of a survival model about one case. Made by `PatchworkSurvival.explain`.
+    """The answer of a survival model about a case. Created by `PatchworkSurvival.explain`.
 
     Attributes
     ----------
     case : dict
-        "id", "values", "warnings", "warning_kinds", "target" (name of the time).
+        "id", "values", "warnings", "warning_kinds", "target" (name of the time column).
     prediction : dict
-        "event", "time" (the horizon), "probability" of the event by then with "interval" and "population" (that of all
-        past cases), "level"; and the whole curve, as `FollowUp.summaries` describes a time: "median", "curve",
-        "landmarks", with "n" past cases and their "effective" number.
+        "event", "time" (the horizon), "probability" of the event by the horizon with its "interval" and "level", and
+        "population" (the same for all past cases). Also the whole curve, in the format of `FollowUp.summaries` for a
+        time: "median", "curve", "landmarks", the number "n" of past cases and their "effective" number.
     opinions : dict or None
         Probability of the event by the horizon: "precedents", "additive" (the Cox model), and its "weight".
     attribution : dict
         "base" (without known values), "total", and "features": [{"feature", "value", "points", "precedents",
-        "additive"}], largest first, in percentage points of the probability of the event by the horizon. They add up
-        from base to total.
+        "additive"}], largest first, in percentage points of the probability of the event by the horizon. The points add
+        up to the difference between base and total.
     precedent : dict
         "adequate", "percentile", "quantile".
     neighbors : list
@@ -158,20 +156,20 @@ def explain_times(
     marks = round_times(end) or [end]
     at = float(marks[(len(marks) - 1) // 2]) if horizon is None else float(horizon)
     percentile = float(fitted.percentile(familiarity)[0])
-    found = _attribution(fitted, case, vote, at)
+    attribution = _attribution(fitted, case, vote, at)
     ends = 1.0 - fitted.survival_interval(votes, case.values[None], np.array([at]), level)[0, 0, ::-1]
     return SurvivalExplanation(
         case=_case(fitted, case),
         prediction={
             "event": fitted.event_name or "event",
             "time": at,
-            "probability": found["total"],
+            "probability": attribution["total"],
             "interval": ends.tolist(),
             "population": 1.0 - float(_population(fitted, np.array([at]))[0]),
             **_curve(fitted, case, votes, weights, np.linspace(0.0, end, N_TIMES), marks, level),
         },
         opinions=_opinions(fitted, case, votes, at),
-        attribution=found,
+        attribution=attribution,
         precedent={"adequate": percentile > quantile, "percentile": percentile, "quantile": quantile},
         neighbors=_neighbors(fitted, case, weights, top),
         features=_features(fitted, case),
@@ -200,7 +198,7 @@ def _curve(
     marks: list[float],
     level: float,
 ) -> JSONObject:
-    """The pooled curve, as a summary of times."""
+    """The pooled curve, in the format of a follow-up summary of times."""
     values, events = case.values[None], fitted.event_times
     survival = fitted.survival(votes, values, times)[0]
     ends = fitted.survival_interval(votes, values, times, level)[0]
@@ -254,7 +252,7 @@ def _opinions(fitted: FittedTimes, case: TimesCase, votes: CaseVotes, at: float)
 def _attribution(fitted: FittedTimes, case: TimesCase, vote: Vote, at: float) -> JSONObject:
     """Shapley values of the known values for the probability of the event by a time, in percentage points.
 
-    The pool is a mixture, so the parts of both opinions are Shapley values of their own, weighted.
+    The pool is a mixture, so the points are the weighted sum of the Shapley values of the two opinions.
     """
     columns, times = fitted.schema.columns, np.array([at])
     players = np.flatnonzero([case.texts[column.name] != "missing" for column in columns])
@@ -291,10 +289,10 @@ def _attribution(fitted: FittedTimes, case: TimesCase, vote: Vote, at: float) ->
 
 
 def _case(fitted: FittedTimes, case: TimesCase) -> JSONObject:
-    found = guards.guard_numbers(fitted.schema, case.values, fitted.ranges)
-    found += guards.guard_usual(fitted.schema, case.values, [])
-    texts = [guard.text for guard in found]
-    kinds = [str(guard.kind) for guard in found]
+    warnings = guards.guard_numbers(fitted.schema, case.values, fitted.ranges)
+    warnings += guards.guard_usual(fitted.schema, case.values, [])
+    texts = [guard.text for guard in warnings]
+    kinds = [str(guard.kind) for guard in warnings]
     for column, unseen in zip(fitted.schema.columns, case.unseen.tolist(), strict=True):
         if unseen:
             texts.append(f"No past case has {column.called} = {case.texts[column.name]}, so none can agree with it.")
@@ -317,14 +315,14 @@ def _neighbors(fitted: FittedTimes, case: TimesCase, weights: Array, top: int) -
     best = np.argsort(-weights, kind="stable")[:top]
     best = best[weights[best] > 0.0]
     agrees = agreement(case.codes, case.data)
-    found = []
+    neighbors = []
     for b in best.tolist():
         row = int(fitted.parents[b])
         patches = {
             name: {"value": text, "agrees": bool(agrees[b, j])}
             for j, (name, text) in enumerate(fitted.texts_of(row).items())
         }
-        found.append(
+        neighbors.append(
             {
                 "index": row,
                 "id": fitted.named(row),
@@ -333,7 +331,7 @@ def _neighbors(fitted: FittedTimes, case: TimesCase, weights: Array, top: int) -
                 "features": patches,
             }
         )
-    return found
+    return neighbors
 
 
 def _features(fitted: FittedTimes, case: TimesCase) -> list[JSONObject]:
@@ -352,61 +350,60 @@ def _features(fitted: FittedTimes, case: TimesCase) -> list[JSONObject]:
 
 
 def headline(why: JSONObject) -> str:
-    """``34% had relapse by 1000 (90% interval 28–41%)``."""
-    said = why["prediction"]
-    ends = interval(said["interval"])
-    when = course.number(said["time"])
-    return (
-        f"{percent(said['probability'])} probability of {said['event']} by {when} ({said['level']:.0%} interval {ends})"
-    )
+    """``34% probability of relapse by 1000 (90% interval 28–41%)``."""
+    prediction = why["prediction"]
+    ends = interval(prediction["interval"])
+    when = course.number(prediction["time"])
+    p, level = percent(prediction["probability"]), f"{prediction['level']:.0%}"
+    return f"{p} probability of {prediction['event']} by {when} ({level} interval {ends})"
 
 
 def sentences(why: JSONObject) -> Iterator[str]:
     """The text below the headline."""
-    said, both = why["prediction"], why["opinions"]
-    yield f"All past patients: {percent(said['population'])}."
-    yield f"{course.median(said)}.".capitalize()
+    prediction, both = why["prediction"], why["opinions"]
+    yield f"All past patients: {percent(prediction['population'])}."
+    yield f"{course.median(prediction)}.".capitalize()
     if both is not None:
         yield (
-            f"Similar patients alone say {percent(both['precedents'])}, the Cox model alone "
-            f"{percent(both['additive'])}, both together {percent(said['probability'])}."
+            f"Similar patients alone suggest {percent(both['precedents'])}, the Cox model alone "
+            f"{percent(both['additive'])}; combined, they give {percent(prediction['probability'])}."
         )
-    yield f"{course.basis(said)}."
+    yield f"{course.basis(prediction)}."
 
 
 def precedent(why: JSONObject) -> str:
     """Whether there is an adequate precedent."""
-    found = why["precedent"]
-    if found["adequate"]:
+    typical = why["precedent"]
+    if typical["adequate"]:
         return "Adequate precedent."
     return (
-        f"No adequate precedent: only {percent(found['percentile'])} of past patients are as unusual as this one. Do "
+        f"No adequate precedent: only {percent(typical['percentile'])} of past patients are as unusual as this one. Do "
         f"not rely on the answer."
     )
 
 
 def _lines(why: JSONObject) -> Iterator[str]:
-    said, name = why["prediction"], why["case"]["id"]
+    prediction, name = why["prediction"], why["case"]["id"]
     yield f"{'The case' if name is None else f'Case {name}'}: {headline(why)}"
     yield " ".join([*sentences(why), precedent(why), f"{DISCLAIMER}."])
     yield from (f"! {text}" for text in why["case"]["warnings"])
     yield ""
-    yield "Event-free, with interval and share of all past patients:"
-    for one in said["landmarks"]:
+    yield "Probability of being event-free, with interval and compared with all past patients:"
+    for one in prediction["landmarks"]:
         ends = interval((one["low"], one["high"]))
         of_all = percent(one["population"])
         yield f"  at {course.number(one['time'])} {percent(one['survival'])} ({ends}); {of_all} of all"
     yield ""
     base, total = (percent(why["attribution"][end]) for end in ("base", "total"))
-    when = course.number(said["time"])
-    yield f"What raises or lowers the risk by {when}, from {base} without known values to {total} (percentage points):"
+    when = course.number(prediction["time"])
+    yield f"What raises or lowers the risk by {when}, from {base} with no known values to {total} (percentage points):"
     for row in why["attribution"]["features"]:
         yield f"  {points(row['points'] / 100):>6} {row['feature']} {row['value']}"
     yield ""
-    yield "The closest patients, and how much each counts:"
+    yield "The closest patients with their weights:"
     for part in why["neighbors"]:
         other = [f"{name} {patch['value']}" for name, patch in part["features"].items() if not patch["agrees"]]
-        differs = f"differs in {', '.join(other)}" if other else "agrees in everything"
+        differs = f"differs: {', '.join(other)}" if other else "agrees on everything"
         yield f"  {percent(part['vote_share']):>4} #{part['id']} {part['outcome']}; {differs}"
     if why["follow_up"]:
         yield ""

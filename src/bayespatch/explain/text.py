@@ -1,4 +1,4 @@
-"""An explanation for a terminal, in columns that fit its width. Values are never truncated: long ones are wrapped."""
+"""An explanation for a terminal, fitted to its width. Long values are wrapped, never truncated."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _BAR = 10  # characters of the longest bar
 
 
 def as_text(why: JSONMapping, width: int) -> str:
-    """The answer: how likely, how far to trust it, and why."""
+    """The answer: how likely the outcome is, how far to trust the prediction, and why."""
     if width < _NARROWEST:
         raise ValueError(f"width={width} is too narrow for the explanation; pass at least {_NARROWEST}")
     lines: list[str] = [_headline(why), *_known_outcome(why)]
@@ -56,28 +56,28 @@ def _known_outcome(why: JSONMapping) -> Iterator[str]:
 
 
 def _classes(why: JSONMapping) -> Iterator[str]:
-    """The most probable classes, one in a line."""
-    said = why["prediction"]
-    ranked = sorted(said["probabilities"].items(), key=lambda pair: -pair[1])
+    """The most probable classes, one per line."""
+    prediction = why["prediction"]
+    ranked = sorted(prediction["probabilities"].items(), key=lambda pair: -pair[1])
     for name, p in ranked[:6]:
-        ends = words.interval(said["intervals"][name])
-        everybody = words.percent(said["population"][name])
+        ends = words.interval(prediction["intervals"][name])
+        everybody = words.percent(prediction["population"][name])
         yield f"  {words.percent(p):>4} {words.outcome(why, name)} ({ends}; all patients: {everybody})"
 
 
 def _groups(why: JSONMapping) -> Iterator[str]:
-    """The groups of similar patients with their share of the votes, and what these mean."""
+    """The groups of similar patients with their share of the votes, and what the votes mean."""
     if not why["groups"]:
-        yield "No past patient counts for this case."
+        yield "No past patient contributes to this prediction."
         return
-    yield "Similar patients in groups, and how much each group counts (more similar patients count more):"
+    yield "Similar patients in groups, with the weight of each group (more similar patients weigh more):"
     for part in why["groups"]:
         yield f"  {words.percent(part['vote_share']):>4} {': '.join(words.group(why, part))}"
     yield " ".join(text for text in (words.votes(why), words.opinions(why)) if text)
 
 
 def _points(why: JSONMapping, width: int) -> Iterator[str]:
-    """The findings with the most points, as bars on both sides of a middle."""
+    """The findings with the most points, as bars on either side of a center line."""
     steps = words.steps(why)
     first, last = words.ends(why)
     unit = "contribution" if words.is_number(why) else "percentage points"
@@ -94,20 +94,20 @@ def _points(why: JSONMapping, width: int) -> Iterator[str]:
 
 
 def _closest(why: JSONMapping) -> Iterator[str]:
-    """The closest patients: what they share with the case, and in what they differ."""
+    """The closest patients, and the values in which they differ from the case."""
     features = words.compared(why)
     listed = ", ".join(words.named_value(feature, feature["value"]) for feature in features)
     where = "the findings above" if why["attribution"] else listed
-    yield f"The closest patients, and how much each counts, compared in {where}:"
+    yield f"The closest patients with their weights, compared on {where}:"
     for part in why["neighbors"]:
         other = [
             words.past_value(feature, patch["value"])
             for feature in features
             if not (patch := part["features"][feature["name"]])["agrees"]
         ]
-        differs = f"differs: {', '.join(other)}" if other else "agrees in all of these"
-        who = f"#{part['id']} {words.outcome(why, part['outcome'])}"
-        yield f"  {words.percent(part['vote_share']):>4} {who}; {differs}"
+        differs = f"differs: {', '.join(other)}" if other else "agrees on all of these"
+        patient = f"#{part['id']} {words.outcome(why, part['outcome'])}"
+        yield f"  {words.percent(part['vote_share']):>4} {patient}; {differs}"
 
 
 def _boxed(lines: list[str]) -> list[str]:

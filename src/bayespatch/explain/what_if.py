@@ -12,7 +12,7 @@ from bayespatch.types import JSONObject
 
 @dataclass(frozen=True)
 class WhatIf:
-    """A case with some values changed. Describes the model's predictions, not the effect of an intervention.
+    """A case with some values changed. It describes the model's predictions, not the effect of an intervention.
 
     Attributes
     ----------
@@ -30,7 +30,7 @@ class WhatIf:
 
     @property
     def shift(self) -> dict[str, float]:
-        """The change in the probability of each class."""
+        """Change in the probability of each class."""
         after = self.after.probabilities
         return {name: after[name] - p for name, p in self.before.probabilities.items()}
 
@@ -45,15 +45,15 @@ class WhatIf:
         }
 
     def sentences(self) -> list[str]:
-        """What changed, in words."""
+        """The differences, in words."""
         before, after = self.before, self.after
         called = {feature.name: feature.called for feature in before.features}
         changed = ", ".join(f"{called[name]} from {old} to {new}" for name, (old, new) in self.changes.items())
-        said = [f"What if: {changed or 'nothing changed'}."]
+        texts = [f"What if: {changed or 'nothing changed'}."]
         if before.mean is not None and after.mean is not None:
             change = f"{before.mean:.4g} before, {after.mean:.4g} after ({after.mean - before.mean:+.4g})"
-            said.append(f"Mean of {before.target or 'the outcome'}: {change}.")
-        said += [
+            texts.append(f"Mean of {before.target or 'the outcome'}: {change}.")
+        texts += [
             f"Probability of {name}: {words.percent(p)} before, {words.percent(after.probabilities[name])} after "
             f"({words.points(self.shift[name])} points)."
             for name, p in before.probabilities.items()
@@ -62,22 +62,22 @@ class WhatIf:
             name = list(before.probabilities)[-1]
             pairs = (("past cases", "precedents"), ("risk factors", "additive"))
             each = (
-                f"by {who} {words.percent(getattr(before.opinions, how)[name])} before, "
+                f"{source} {words.percent(getattr(before.opinions, how)[name])} before, "
                 f"{words.percent(getattr(after.opinions, how)[name])} after"
-                for who, how in pairs
+                for source, how in pairs
             )
-            said.append(f"Opinions on {name}: {'; '.join(each)}.")
+            texts.append(f"Opinions on {name}: {'; '.join(each)}.")
         was, now = ([part.id for part in why.neighbors] for why in (before, after))
         kinds = {
             "unchanged": [id for id in was if id in now],
             "removed": [id for id in was if id not in now],
             "added": [id for id in now if id not in was],
         }
-        texts = [f"{kind}: {', '.join(f'#{id}' for id in ids) or 'none'}" for kind, ids in kinds.items()]
-        said.append(f"Closest patients, {'; '.join(texts)}.")
-        said += [f"{when}: {words.precedent(why.to_dict())}" for when, why in (("Before", before), ("After", after))]
+        lists = [f"{kind}: {', '.join(f'#{id}' for id in ids) or 'none'}" for kind, ids in kinds.items()]
+        texts.append(f"Closest patients, {'; '.join(lists)}.")
+        texts += [f"{when}: {words.precedent(why.to_dict())}" for when, why in (("Before", before), ("After", after))]
         new = [guard.text for guard in after.guards if guard not in before.guards]
-        return [*said, *(f"Warning after the change: {text}" for text in new)]
+        return [*texts, *(f"Warning after the change: {text}" for text in new)]
 
     def to_text(self, width: int = 120) -> str:
         """The changes, and the explanation of the changed case."""

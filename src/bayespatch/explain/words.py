@@ -1,6 +1,6 @@
-"""Sentences and figures shared by all renderings of an explanation, so that they never contradict each other.
+"""Sentences and numbers used by every rendering of an explanation, so that they never contradict each other.
 
-Each takes the explanation as plain data, as `Explanation.to_dict` returns it.
+Most functions take the explanation as plain data, as returned by `Explanation.to_dict`.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from bayespatch.types import JSONMapping, JSONObject
 
 NO_PRECEDENT = to_translate("No adequate precedent")
 DIFFER = 0.2  # opinions that differ by this much are reported as a disagreement
-WIDE = 2 * DIFFER  # an interval wider than this allows answers that differ as much on both sides
-FEW_KNOWN = 0.5  # with a smaller share of the findings known, nothing is said about precedent
-MOST_POINTS = 6  # findings whose points are shown at once
-DISCLAIMER = to_translate("Supports clinical judgement; does not replace it")
-LIKE_THIS = to_translate("patients with predictions like this one")  # to whom an interval of a probability applies
+WIDE = 2 * DIFFER  # a wider interval extends beyond DIFFER on at least one side of the answer
+FEW_KNOWN = 0.5  # precedent is not assessed if a smaller share of the findings is known
+MOST_POINTS = 6  # number of findings whose points are shown individually
+DISCLAIMER = to_translate("Supports clinical judgment; does not replace it")
+LIKE_THIS = to_translate("patients with similar predictions")  # the group whose mean risk the interval describes
 _YES, _NO = ("yes", "true", "1"), ("no", "false", "0")
-_PLACES = ("with ", "without ", "who ", "whose ")  # beginnings of phrases that follow a noun, in this order
+_PLACES = ("with ", "without ", "who ", "whose ")  # first words of phrases that follow a noun, in sentence order
 
 
 class Check(NamedTuple):
@@ -41,7 +41,7 @@ def called(feature: JSONMapping) -> str:
 
 
 def percent(p: float) -> str:
-    """A probability in whole percents; only an exact 0 or 1 is shown as 0% or 100%.
+    """A probability as a whole percentage; only an exact 0 or 1 is shown as 0% or 100%.
 
     >>> percent(0.123), percent(0.004), percent(0.999), percent(0.0)
     ('12%', '<1%', '>99%', '0%')
@@ -56,7 +56,7 @@ def _percents(p: float) -> str:
 
 
 def points(change: float | None) -> str:
-    """A change of a probability in percentage points; a dash for None.
+    """A change in a probability, in percentage points; a dash for None.
 
     >>> points(0.0412), points(-0.2), points(0.0001)
     ('+4.1', '−20.0', '0.0')
@@ -75,7 +75,7 @@ def signed(value: float, digits: int = 1) -> str:
 
 
 def interval(ends: Sequence[float]) -> str:
-    """Both ends of an interval of probabilities.
+    """An interval of probabilities.
 
     >>> interval((0.12, 0.4)), interval((0.001, 0.4))
     ('12–40%', '<1% to 40%')
@@ -92,12 +92,12 @@ def patients(n: int) -> str:
 
 
 def sentence(text: str) -> str:
-    """The text with an upper-case first letter."""
+    """The text with its first letter capitalized."""
     return text[:1].upper() + text[1:]
 
 
 def listed(texts: Iterable[str], joint: str | None = None) -> str:
-    """Texts as a list in a sentence.
+    """Items joined into a list, as in a sentence.
 
     >>> listed(["a", "b", "c"])
     'a, b and c'
@@ -118,25 +118,25 @@ def is_number(why: JSONMapping) -> bool:
 
 
 def question(why: JSONMapping) -> str:
-    """What the figure answers."""
+    """The question that the headline figure answers."""
     return gettext("How much?") if is_number(why) else gettext("How likely?")
 
 
 def warnings(why: JSONMapping) -> list[str]:
-    """The warnings, without those that repeat that there is no adequate precedent."""
-    said = zip(why["case"]["warnings"], why["case"]["warning_kinds"], strict=True)
-    kept = (text for text, kind in said if kind != "combination" or why["precedent"]["adequate"])
+    """The warnings, except those that only repeat the lack of an adequate precedent."""
+    pairs = zip(why["case"]["warnings"], why["case"]["warning_kinds"], strict=True)
+    kept = (text for text, kind in pairs if kind != "combination" or why["precedent"]["adequate"])
     return [language.stored_text(text) for text in kept]
 
 
 def focus(why: JSONMapping) -> str:
-    """The class that every figure refers to: the last of two classes, otherwise the predicted one."""
+    """The class that all figures refer to: the last of two classes, or the predicted one of several."""
     names = list(why["prediction"]["probabilities"])
     return str(names[-1] if len(names) == 2 and not is_number(why) else why["prediction"]["class"])
 
 
 def outcome(why: JSONMapping, label: str) -> str:
-    """A class for a reader: ``yes`` of the target ``heart disease`` is ``heart disease``, ``no`` is its absence."""
+    """Display name of a class: for the target ``heart disease``, ``yes`` is ``heart disease``, ``no`` its absence."""
     target = why["case"]["target"]
     if target and label.lower() in _YES:
         return str(target)
@@ -166,13 +166,13 @@ def _names_target(why: JSONMapping, text: str) -> bool:
 
 
 def figure(why: JSONMapping) -> str:
-    """The answer as one figure: ``46%``, or the mean of a number."""
-    said = why["prediction"]
-    return number(said["mean"]) if is_number(why) else percent(said["probabilities"][focus(why)])
+    """The answer as a single figure: ``46%``, or the mean of a numeric outcome."""
+    prediction = why["prediction"]
+    return number(prediction["mean"]) if is_number(why) else percent(prediction["probabilities"][focus(why)])
 
 
 def of_what(why: JSONMapping) -> str:
-    """What the figure is: ``risk of heart disease``."""
+    """What the figure measures: ``risk of heart disease``."""
     if is_number(why):
         return str(why["case"]["target"] or gettext("outcome"))
     label = focus(why)
@@ -198,13 +198,13 @@ def raises(why: JSONMapping) -> str:
 
 
 def within(why: JSONMapping) -> str:
-    """``patients with predictions like this one: 18–75% (90% interval)``; of a number, its prediction interval."""
-    said = why["prediction"]
-    level = percent(said["level"])
+    """``patients with similar predictions: 18–75% (90% interval)``; for a numeric outcome, its prediction interval."""
+    prediction = why["prediction"]
+    level = percent(prediction["level"])
     if is_number(why):
-        low, high = map(number, said["interval"])
+        low, high = map(number, prediction["interval"])
         return gettext("{level} prediction interval {low} to {high}", level=level, low=low, high=high)
-    ends = interval(said["intervals"][focus(why)])
+    ends = interval(prediction["intervals"][focus(why)])
     return gettext("{who}: {ends} ({level} interval)", who=gettext(LIKE_THIS), ends=ends, level=level)
 
 
@@ -214,12 +214,12 @@ def answer(why: JSONMapping) -> str:
 
 
 def headline(why: JSONMapping) -> str:
-    """The answer: ``46% risk of heart disease; patients with predictions like this one: 18–75% (90% interval)``."""
+    """The answer: ``46% risk of heart disease; patients with similar predictions: 18–75% (90% interval)``."""
     return f"{answer(why)}; {within(why)}"
 
 
 def base_rate(why: JSONMapping) -> str:
-    """``All patients: 35%``; their mean if the outcome is a number and there is an attribution."""
+    """``All patients: 35%``; for a numeric outcome, their mean, or empty if there is no attribution."""
     if is_number(why):
         if not why["attribution"]:
             return ""
@@ -228,12 +228,12 @@ def base_rate(why: JSONMapping) -> str:
 
 
 def number(value: float) -> str:
-    """A number in four significant digits."""
+    """A number with four significant digits."""
     return decimal(f"{value:.4g}")
 
 
 def group(why: JSONMapping, part: JSONMapping) -> tuple[str, str]:
-    """The members, and how many had the class in focus.
+    """The members of a group, and how many had the class in focus.
 
     ``61 men without colored vessels, mostly with a normal thallium scan``, ``11 had heart disease``.
     """
@@ -257,10 +257,10 @@ def group_members(why: JSONMapping, part: JSONMapping) -> str:
     if part["size"] == 1:
         return f"{patients(1)}{_clause(common + most, None)}"
     if not common and not most:
-        return ngettext("{n} patient of some kind", "{n} patients of various kinds", part["size"])
+        return ngettext("{n} patient with various findings", "{n} patients with various findings", part["size"])
     noun = next((one.phrase for one in common if one.is_noun), "")
-    who = f"{language.count(part['size'])} {noun}" if noun else patients(part["size"])
-    text = f"{who}{_clause(common, noun)}"
+    members = f"{language.count(part['size'])} {noun}" if noun else patients(part["size"])
+    text = f"{members}{_clause(common, noun)}"
     if not most:
         return text
     noun = next((one.phrase for one in most if one.is_noun), "")
@@ -273,7 +273,7 @@ def group_members(why: JSONMapping, part: JSONMapping) -> str:
 
 
 class _Statement(NamedTuple):
-    """A value in a sentence about patients, as a phrase, if any, and always as name and value."""
+    """A value in a sentence about patients: as a phrase, if the data dictionary has one, and as name and value."""
 
     phrase: str
     plain: str
@@ -285,7 +285,7 @@ class _Statement(NamedTuple):
 
 
 def _places() -> tuple[str, ...]:
-    """Beginnings of phrases that follow a noun, in the current language."""
+    """First words of phrases that follow a noun, in the current language."""
     if language.current().code == language.ENGLISH:
         return _PLACES
     words = pgettext("before a phrase", "with"), pgettext("before a phrase", "without")
@@ -293,7 +293,7 @@ def _places() -> tuple[str, ...]:
 
 
 def _has_local_phrases(why: JSONMapping) -> bool:
-    """Whether the phrases of the data dictionary are in the current language; the dictionary does not say it."""
+    """Whether the phrases of the data dictionary are in the current language, judged by their first words."""
     if language.current().code == language.ENGLISH:
         return True
     return any(text.startswith(_places()) for feature in why["features"] for text in feature["phrases"].values())
@@ -326,7 +326,7 @@ def _negation(feature: JSONMapping, value: str, local: bool = True) -> _Statemen
 
 
 def _clause(statements: Sequence[_Statement], noun: str | None) -> str:
-    """What follows a noun: phrases in the order of `_places`, then all else in parentheses."""
+    """The words after a noun: phrases in the order of `_places`, then the other statements in parentheses."""
     parts = []
     for k, place in enumerate(_places()):
         rest = [one.phrase.removeprefix(place) for one in statements if one.phrase.startswith(place)]
@@ -368,47 +368,47 @@ def others(why: JSONMapping) -> float:
 
 
 def votes(why: JSONMapping) -> str:
-    """How shares of similar patients become a probability, in natural frequencies."""
-    said, label = why["prediction"], focus(why)
+    """The shares of similar patients, and how often the outcome occurred at such shares, in natural frequencies."""
+    prediction, label = why["prediction"], focus(why)
     target, text = why["case"]["target"], outcome(why, label)
-    figures = {"share": percent(said["votes"][label]), "base": percent(said["population"][label])}
+    figures = {"share": percent(prediction["votes"][label]), "base": percent(prediction["population"][label])}
     if is_number(why):
         number_of = target or gettext("an outcome of")
         name = f"{number_of} {stored_value(label)}"
-        found = gettext(
-            "Counted by similarity, {share} of them had {outcome} (all patients: {base}).", outcome=name, **figures
+        shares = gettext(
+            "Weighted by similarity, {share} of them had {outcome} (all patients: {base}).", outcome=name, **figures
         )
     elif _is_absence(why, label):
-        found = gettext(
-            "Counted by similarity, {share} of them had no {target} (all patients: {base}).", target=target, **figures
+        shares = gettext(
+            "Weighted by similarity, {share} of them had no {target} (all patients: {base}).", target=target, **figures
         )
     elif _names_target(why, text):
-        found = gettext(
-            "Counted by similarity, {share} of them had {outcome} (all patients: {base}).", outcome=text, **figures
+        shares = gettext(
+            "Weighted by similarity, {share} of them had {outcome} (all patients: {base}).", outcome=text, **figures
         )
     else:
-        found = gettext(
-            "Counted by similarity, {share} of them were {outcome} (all patients: {base}).", outcome=text, **figures
+        shares = gettext(
+            "Weighted by similarity, {share} of them were {outcome} (all patients: {base}).", outcome=text, **figures
         )
     like = like_this(why)
     if like is None:
-        return found
+        return shares
     of_these = ngettext(
         "Of {n} past patient with a similar share, {had}.",
         "Of {n} past patients with a similar share, {had}.",
         like["n"],
         had=like["had"],
     )
-    return f"{found} {of_these}"
+    return f"{shares} {of_these}"
 
 
 def like_this(why: JSONMapping) -> JSONObject | None:
-    """Past patients with similar votes: how many (`n`), and how many of them `had` the class in focus."""
-    found, label = why["prediction"]["like_this"], focus(why)
-    if found is None:
+    """Past patients with similar votes: their number (`n`), and how many `had` the class in focus, in words."""
+    like, label = why["prediction"]["like_this"], focus(why)
+    if like is None:
         return None
-    n_class = found["n_class"] if found["class"] == label else found["n"] - found["n_class"]
-    return {"n": found["n"], "had": had(why, n_class, label)}
+    n_class = like["n_class"] if like["class"] == label else like["n"] - like["n_class"]
+    return {"n": like["n"], "had": had(why, n_class, label)}
 
 
 def opinions(why: JSONMapping) -> str | None:
@@ -423,32 +423,34 @@ def opinions(why: JSONMapping) -> str | None:
     }
     if is_number(why):
         text = gettext(
-            "Similar patients alone say {similar} {label}, risk factors alone {factors}, both together {both}.",
+            "Probability of {label} from similar patients alone: {similar}; from risk factors alone: {factors}; "
+            "combined: {both}.",
             label=stored_value(label),
             **figures,
         )
     else:
         text = gettext(
-            "Similar patients alone say {similar}, risk factors alone {factors}, both together {both}.", **figures
+            "Similar patients alone suggest {similar}, risk factors alone {factors}; combined, they give {both}.",
+            **figures,
         )
     if both["disagreement"] < DIFFER:
         return text
     apart = gettext(
-        "They differ by {points} points: find out why before you rely on the answer.",
+        "The two differ by {points} points: find out why before you rely on the answer.",
         points=decimal(f"{100 * both['disagreement']:.0f}"),
     )
     return f"{text} {apart}"
 
 
 def checks(why: JSONMapping) -> list[Check]:
-    """The checks of the answer's reliability, failed ones first."""
+    """The reliability checks of the answer, failed ones first."""
     known, both, typical = why["case"]["known"], why["opinions"], why["precedent"]
     few = known["n"] < FEW_KNOWN * known["of"] or typical["percentile"] is None
-    found = []
+    results = []
     if typical["percentile"] is not None and not typical["adequate"]:
-        found.append(Check(False, gettext(NO_PRECEDENT)))
+        results.append(Check(False, gettext(NO_PRECEDENT)))
     elif not few:
-        found.append(Check(True, gettext("Adequate precedent")))
+        results.append(Check(True, gettext("Adequate precedent")))
     if both is not None:
         apart = both["disagreement"]
         text = gettext(
@@ -456,33 +458,33 @@ def checks(why: JSONMapping) -> list[Check]:
             points=f"{100 * apart:.0f}",
             limit=f"{100 * DIFFER:.0f}",
         )
-        found.append(Check(apart < DIFFER, text))
-    found.append(_width(why))
+        results.append(Check(apart < DIFFER, text))
+    results.append(_width(why))
     n = len(warnings(why))
-    found.append(Check(n == 0, gettext("No warnings") if n == 0 else ngettext("{n} warning", "{n} warnings", n)))
+    results.append(Check(n == 0, gettext("No warnings") if n == 0 else ngettext("{n} warning", "{n} warnings", n)))
     if few:
         text = gettext("Only {n} of {of} findings known", n=known["n"], of=known["of"])
     else:
         text = gettext("{n} of {of} findings known", n=known["n"], of=known["of"])
-    found.append(Check(not few, text))
+    results.append(Check(not few, text))
     if not why["about"].get("converged", True):
-        found.append(Check(False, gettext("Uncertain importances")))
-    return sorted(found, key=lambda check: check.passed)
+        results.append(Check(False, gettext("Uncertain importances")))
+    return sorted(results, key=lambda check: check.passed)
 
 
 def _width(why: JSONMapping) -> Check:
-    """Whether the interval is narrow: at most 40 points, or narrower than that of all patients' numbers."""
-    said = why["prediction"]
+    """Whether the interval is narrow: at most 40 points or, for a numeric outcome, narrower than for all patients."""
+    prediction = why["prediction"]
     if is_number(why):
-        low, high = said["population_interval"]
-        part = (said["interval"][1] - said["interval"][0]) / (high - low) if high > low else 1.0
+        low, high = prediction["population_interval"]
+        part = (prediction["interval"][1] - prediction["interval"][0]) / (high - low) if high > low else 1.0
         text = gettext(
-            "Interval {part} as wide as that of all patients (limit: {limit})",
+            "Interval {part} as wide as for all patients (limit: {limit})",
             part=language.percent(f"{100 * part:.0f}"),
             limit=language.percent("100"),
         )
         return Check(part < 1.0, text)
-    low, high = said["intervals"][focus(why)]
+    low, high = prediction["intervals"][focus(why)]
     figures = {"points": f"{100 * (high - low):.0f}", "limit": f"{100 * WIDE:.0f}"}
     if high - low > WIDE:
         return Check(False, gettext("Wide interval: {points} points (limit: {limit})", **figures))
@@ -491,24 +493,24 @@ def _width(why: JSONMapping) -> Check:
 
 def verdict(why: JSONMapping) -> str:
     """A short summary of the checks."""
-    found = checks(why)
-    failed = sum(not check.passed for check in found)
+    results = checks(why)
+    failed = sum(not check.passed for check in results)
     if failed:
-        return ngettext("{n} of {of} checks failed", "{n} of {of} checks failed", failed, of=len(found))
-    return ngettext("All {n} checks passed", "All {n} checks passed", len(found))
+        return ngettext("{n} of {of} checks failed", "{n} of {of} checks failed", failed, of=len(results))
+    return ngettext("All {n} checks passed", "All {n} checks passed", len(results))
 
 
 def precedent(why: JSONMapping) -> str:
-    """How the case compares with the past patients as a whole."""
-    found, known = why["precedent"], why["case"]["known"]
-    if found["percentile"] is None:
+    """How unusual the case is compared with all past patients."""
+    typical, known = why["precedent"], why["case"]["known"]
+    if typical["percentile"] is None:
         return gettext(
-            "No adequate precedent: too little is known, {n} of {of} features. Do not rely on the answer.",
+            "No adequate precedent: too few features are known ({n} of {of}). Do not rely on the answer.",
             n=known["n"],
             of=known["of"],
         )
-    share, limit = percent(found["percentile"]), percent(found["quantile"])
-    if not found["adequate"]:
+    share, limit = percent(typical["percentile"]), percent(typical["quantile"])
+    if not typical["adequate"]:
         return gettext(
             "No adequate precedent: only {share} of past patients are as unusual as this one (limit: {limit}). "
             "Do not rely on the answer.",
@@ -523,40 +525,40 @@ def precedent(why: JSONMapping) -> str:
 
 
 def stability(why: JSONMapping) -> str | None:
-    """Whether independent chains agree; None with a single chain."""
+    """How well independent chains agree; None with a single chain."""
     overlap = why["stability"]["overlap"]
     if overlap is None:
         return None
-    return gettext("Independent chains share {share} of the closest patients.", share=percent(overlap))
+    return gettext("Independent chains agree on {share} of the closest patients.", share=percent(overlap))
 
 
 def error(why: JSONMapping) -> str | None:
-    """The Monte Carlo error; None if the computation is exact."""
-    found = why["prediction"]["error"]
-    return gettext("Monte Carlo error: {points} points.", points=decimal(f"{100 * found:.1f}")) if found else None
+    """The Monte Carlo error of the prediction; None if it is computed exactly."""
+    value = why["prediction"]["error"]
+    return gettext("Monte Carlo error: {points} points.", points=decimal(f"{100 * value:.1f}")) if value else None
 
 
 def unexpected(why: JSONMapping, n: int = 3) -> str:
-    """The values that are least expected given similar patients."""
+    """The case's values that are least expected given similar patients."""
     worst = sorted(why["features"], key=lambda feature: feature["explained"])[:n]
     texts = [f"{named_value(f, f['value'])} ({percent(f['explained'])})" for f in worst]
-    return gettext("Least expected values, given similar patients: {values}.", values=", ".join(texts))
+    return gettext("Least expected values given similar patients: {values}.", values=", ".join(texts))
 
 
 def caveats(why: JSONMapping) -> list[str]:
-    """Details of the checks, and the limits of every answer."""
-    found = [precedent(why), opinions(why), unexpected(why), stability(why), error(why)]
+    """Details of the checks, and the limits that apply to every answer."""
+    details = [precedent(why), opinions(why), unexpected(why), stability(why), error(why)]
     limits = (
-        gettext("Similarity and points describe the past patients; they are not causes."),
-        gettext("The answer applies to patients from the same place and time as the past ones."),
+        gettext("Similarity and points describe associations among past patients, not causes."),
+        gettext("The answer applies to patients from the same setting and period as the past patients."),
     )
-    return [text for text in (*found, *limits) if text]
+    return [text for text in (*details, *limits) if text]
 
 
 class Step(NamedTuple):
-    """Points of one finding, with its name and value, both separately and as one `text`.
+    """Points of a finding, with its name and value, also combined as `text`.
 
-    The entry for all other findings has no name.
+    The name is empty for the entry that sums up all other findings.
     """
 
     name: str
@@ -566,7 +568,7 @@ class Step(NamedTuple):
 
 
 def steps(why: JSONMapping, most: int = MOST_POINTS) -> tuple[Step, ...]:
-    """The steps from the base rate to the answer: the findings with the most points, then all others combined."""
+    """Steps from the base rate to the answer: the findings with the most points, then all the others combined."""
     attribution = why["attribution"]
     if attribution is None:
         return ()
@@ -585,18 +587,18 @@ def steps(why: JSONMapping, most: int = MOST_POINTS) -> tuple[Step, ...]:
 
 
 def step_points(why: JSONMapping, value: float) -> str:
-    """Points of a finding: percentage points, or units of a numeric outcome."""
+    """Points of a finding as text: percentage points, or units of a numeric outcome."""
     return decimal(f"{value:+.3g}".replace("-", "−")) if is_number(why) else signed(value)
 
 
 def ends(why: JSONMapping) -> tuple[str, str]:
-    """Start and end of the points: the base rate and the answer."""
+    """Where the points start and end: the base rate and the answer."""
     show = number if is_number(why) else percent
     return show(why["attribution"]["base"]), show(why["attribution"]["total"])
 
 
 def compared(why: JSONMapping, most: int = MOST_POINTS) -> list[JSONMapping]:
-    """The features in which the closest patients are compared with the case: those that matter most."""
+    """The features on which the closest patients are compared with the case: those that matter most."""
     attribution = why["attribution"]
     if attribution is None:
         return sorted(why["features"], key=lambda feature: -feature["importance"])[:most]

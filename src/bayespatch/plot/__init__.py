@@ -1,6 +1,6 @@
 """Figures of a case and of a model (matplotlib); every function returns a Figure.
 
-Colors are those of Okabe and Ito, which color-blind readers can distinguish; color is never the only signal.
+The colors are those of Okabe and Ito, which color-blind readers can distinguish. Color is never the only cue.
 
 Examples
 --------

@@ -1,4 +1,4 @@
-"""Common parts of all pictures: figures, colors, and texts without markup."""
+"""Parts shared by all figures: sizes, colors, and text without markup."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MARKERS = ("o", "^", "s", "D", "v", "P")
 
 
 class Inks(NamedTuple):
-    """Colors of texts and bars on a light or a dark figure."""
+    """Colors of text and bars on a light or a dark figure."""
 
     ink: str
     quiet: str
@@ -39,7 +39,7 @@ def inks() -> Inks:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """A figure of this size in inches, which a notebook shows."""
+    """A figure of this size in inches that a notebook displays."""
     from bayespatch.plot.figure import NotebookFigure
 
     return NotebookFigure(figsize=(width, height), layout="constrained")
@@ -53,7 +53,7 @@ def axes_of(ax: Axes | None, width: float, height: float) -> Axes:
 
 
 def finished(*axes: Axes) -> Figure:
-    """The figure of the axes, with markup turned off in every text: ``$`` begins no formula."""
+    """The figure of the axes, with markup turned off in all text, so that ``$`` does not start a formula."""
     from matplotlib.text import Text
 
     for ax in axes:
@@ -68,10 +68,10 @@ def finished(*axes: Axes) -> Figure:
 
 
 def plain_frame(ax: Axes) -> None:
-    """Remove unneeded lines around a picture."""
+    """Remove the top and right borders of a plot."""
     ax.spines[["top", "right"]].set_visible(False)
 
 
 def wrapped(text: str, length: int, most: int = 3) -> str:
-    """Wrap text at words, into at most `most` lines; the last one is shortened if necessary."""
+    """Wrap text between words into at most `most` lines; the last line is shortened if necessary."""
     return "\n".join(wrap(text, length, max_lines=most, placeholder="…") or [""])

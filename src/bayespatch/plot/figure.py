@@ -1,4 +1,4 @@
-"""A figure that a notebook shows."""
+"""A figure that a notebook displays."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from io import BytesIO
 try:
     from matplotlib.figure import Figure
 except ImportError as error:
-    raise ImportError('pictures need matplotlib: pip install "bayespatch[plot]"') from error
+    raise ImportError('figures need matplotlib: pip install "bayespatch[plot]"') from error
 
 
 class NotebookFigure(Figure):
     """A matplotlib Figure that displays itself as the result of a notebook cell.
 
-    It is not registered with pyplot, so it need not be closed, and ``%matplotlib inline`` does not show it twice.
+    It is not registered with pyplot, so you need not close it, and ``%matplotlib inline`` does not show it twice.
     """
 
     def _repr_png_(self) -> bytes:

@@ -1,4 +1,4 @@
-"""Pictures of a fitted model: importances, voters, performance, and diagnostics."""
+"""Figures of a fitted model: importances, voters, performance, and diagnostics."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_ROW = 0.27  # inches for a feature
+_ROW = 0.27  # height of a feature's row in inches
 
 
 def importance(model: HasFitted, ax: Axes | None = None) -> Figure:
@@ -66,7 +66,7 @@ def importance(model: HasFitted, ax: Axes | None = None) -> Figure:
 
 
 def probabilities(model: HasFitted, ax: Axes | None = None, *, of: int = -1) -> Figure:
-    """Probability of a class for the past cases, each predicted from all others, by their outcome.
+    """Probability of a class for the past cases, each predicted from all the others, by outcome.
 
     Parameters
     ----------
@@ -92,22 +92,23 @@ def probabilities(model: HasFitted, ax: Axes | None = None, *, of: int = -1) -> 
         ax.plot(mine, height, MARKERS[k % 6], color=SERIES[k % 6], markersize=3.5, alpha=0.6, markeredgewidth=0)
         ax.plot([np.median(mine)] * 2, [k - 0.34, k + 0.34], color=INK, linewidth=2)
         ax.text(1.02, k, f"n = {mine.size}\nmedian {np.median(mine):.0%}", fontsize=7.5, color=QUIET, va="center")
-    ax.set_yticks(np.arange(len(names)), [f"known:\n{wrapped(name, 30)}" for name in names], fontsize=8)
+    ax.set_yticks(np.arange(len(names)), [f"outcome:\n{wrapped(name, 30)}" for name in names], fontsize=8)
     ax.set(xlim=(0, 1), ylim=(-0.6, len(names) - 0.4))
-    ax.set_xlabel(f"probability of {names[of]}\n(each past case predicted from all others; line: median)", fontsize=8.5)
+    text = f"probability of {names[of]}\n(each past case predicted from all the others; line: median)"
+    ax.set_xlabel(text, fontsize=8.5)
     plain_frame(ax)
     return finished(ax)
 
 
 def parents(model: HasFitted, ax: Axes | None = None, *, top: int = 30) -> Figure:
-    """Importance of each feature of the most influential past cases: posterior mean of q-tilde.
+    """Importance of each feature for the most influential past cases: posterior mean of q-tilde.
 
     Parameters
     ----------
     model : fitted estimator
     ax : Axes, optional
     top : int
-        Number of past cases, by the number of cases of which they are neighbors.
+        Number of past cases to show: those that are neighbors of the most cases.
 
     Returns
     -------
@@ -150,7 +151,7 @@ def calibration(model: HasFitted, ax: Axes | None = None, *, of: int = -1, n_bin
     loo = model.fitted_.loo
     p, hit = _predicted(model, of)
     ax = axes_of(ax, 4.6, 4.6)
-    ax.plot([0, 1], [0, 1], linestyle="--", color=QUIET, linewidth=1, label="as stated")
+    ax.plot([0, 1], [0, 1], linestyle="--", color=QUIET, linewidth=1, label="perfect calibration")
     kinds = {"probability": p, "share of the votes": loo.votes[:, of]}
     for (label, p), color, marker in zip(kinds.items(), (BLUE, ORANGE), "os", strict=True):
         curve = metrics.calibration_curve(p, hit, n_bins)
@@ -164,7 +165,7 @@ def calibration(model: HasFitted, ax: Axes | None = None, *, of: int = -1, n_bin
 
 
 def roc(model: HasFitted, ax: Axes | None = None, *, of: int = -1) -> Figure:
-    """ROC curve of a class: share of cases with the class that are flagged, by share of the others that are flagged.
+    """ROC curve of a class: the share of its cases that are flagged, by the share of the other cases that are flagged.
 
     Parameters
     ----------
@@ -191,7 +192,7 @@ def roc(model: HasFitted, ax: Axes | None = None, *, of: int = -1) -> Figure:
 
 
 def precision_recall(model: HasFitted, ax: Axes | None = None, *, of: int = -1) -> Figure:
-    """Precision-recall curve of a class: the share of flagged cases that have it, by the share of cases with it that
+    """Precision-recall curve of a class: the share of flagged cases that have the class, by the share of its cases that
     are flagged.
 
     Parameters
@@ -236,8 +237,8 @@ def decision_curve(model: HasFitted, ax: Axes | None = None, *, of: int = -1) ->
     thresholds = tuple(np.linspace(0.01, 0.99, 99).tolist())
     rows = metrics.threshold_table(p, hit, thresholds)
     ax = axes_of(ax, 5.6, 3.6)
-    ax.axhline(0, color=INK, linewidth=1, label="call nobody")
-    ax.plot(thresholds, [row.net_benefit_all for row in rows], color=ORANGE, linestyle="--", label="call everybody")
+    ax.axhline(0, color=INK, linewidth=1, label="flag no one")
+    ax.plot(thresholds, [row.net_benefit_all for row in rows], color=ORANGE, linestyle="--", label="flag everyone")
     ax.plot(thresholds, [row.net_benefit for row in rows], color=BLUE, linewidth=1.6, label="this model")
     most = float(hit.mean())
     ax.set(xlim=(0, 1), ylim=(-0.15 * most, 1.08 * most))
@@ -248,7 +249,7 @@ def decision_curve(model: HasFitted, ax: Axes | None = None, *, of: int = -1) ->
 def _labelled(
     ax: Axes, x_text: str, y_text: str, legend: Literal["upper left", "lower left", "lower right", "best"]
 ) -> Figure:
-    """The figure, once its axes are named and its legend has a place."""
+    """Label the axes, place the legend, and return the figure."""
     ax.set_xlabel(x_text, fontsize=9)
     ax.set_ylabel(y_text, fontsize=9)
     ax.legend(frameon=False, fontsize=8, loc=legend)
@@ -257,10 +258,10 @@ def _labelled(
 
 
 def _predicted(model: HasFitted, of: int) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Probability of a class for past cases, each predicted from all others, and whether they had it."""
+    """Probability of a class for past cases, each predicted from all the others, and whether they had it."""
     if isinstance(model.fitted_, FittedTimes):
         raise ValueError(
-            "this plot is for classes, and the model predicts a time to an event; plot the step functions of "
+            "this plot needs a classifier, but the model predicts a time to an event; plot the step functions of "
             "predict_survival_function instead"
         )
     loo = model.fitted_.loo

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # Sizes in inches
-_WIDTH, _MIDDLE = 10.0, 6.0  # of the figure; where its right half begins
+_WIDTH, _MIDDLE = 10.0, 6.0  # width of the figure; where its right part begins
 _LINE, _GAP = 0.165, 0.09  # height of a line of text, distance between rows
 _LETTER = 0.074  # width of a letter
 _BAR = 0.9  # length of the longest bar
@@ -23,17 +23,17 @@ _BAR = 0.9  # length of the longest bar
 def patchwork(explanation: Explanation | JSONMapping, ax: Axes | None = None) -> Figure:
     """Draw the answer about a case: the probability, groups of similar patients, findings, and closest patients.
 
-    Bars show how much each group counts; each begins where the one above ends, because each past case is in one group.
-    Bars of the findings show the percentage points by which each raises or lowers the answer, from all patients to this
-    one. In the table, values in bold are the same as the case's, or close to it. Colors follow matplotlib's style, so
-    that ``with matplotlib.style.context("dark_background")`` draws a dark figure.
+    The bars of the groups show their weights; each bar begins where the one above ends, because each past case is in
+    one group. The bars of the findings show by how many percentage points each finding raises or lowers the answer,
+    from all patients to this one. In the table, bold values are the same as the case's, or close. Colors follow
+    matplotlib's style: ``with matplotlib.style.context("dark_background")`` draws a dark figure.
 
     Parameters
     ----------
     explanation : Explanation or dict
-        The case, or what its `to_dict` returned.
+        The case, or the result of its `to_dict`.
     ax : Axes, optional
-        Where to draw; by default a new figure, sized to its content.
+        Where to draw; by default in a new figure, sized to its content.
 
     Returns
     -------
@@ -76,7 +76,7 @@ class _GroupRow(NamedTuple):
 
 class _StepRow(NamedTuple):
     text: str
-    points: float | None  # None: an end, with its own figure
+    points: float | None  # None for the first and last rows, which show a total
     shown: str
     most: float
 
@@ -87,7 +87,7 @@ class _Cell(NamedTuple):
 
 
 class _Pen(NamedTuple):
-    """Writes and draws on axes whose units are inches, downwards."""
+    """Writes and draws on axes in inches, with y pointing down."""
 
     ax: Axes
     inks: Inks
@@ -108,7 +108,7 @@ class _Pen(NamedTuple):
         self.ax.text(x, y, text, size=size, color=color, weight=weight, ha=ha, va="center", linespacing=linespacing)
 
     def row(self, x: float, y: float, text: str, *, color: str | None = None, weight: str = "normal") -> float:
-        """Write lines below `y`, and return their end."""
+        """Write lines of text below `y`, and return the y where they end."""
         end = y + _height([text])
         self.write(x, (y + end) / 2, text, color=color, weight=weight, linespacing=1.15)
         return end
@@ -162,19 +162,19 @@ def _step_rows(why: JSONMapping) -> list[_StepRow]:
 
 
 def _closest_rows(why: JSONMapping) -> list[list[_Cell]]:
-    """A table: its head, the case, and each of the closest patients."""
+    """The rows of a table: its header, the case, and each of the closest patients."""
     if not why["neighbors"]:
         return []
     features = words.compared(why)
     letters = _letters(len(features))
-    head = ["patient, share", "outcome", *(words.called(feature) for feature in features)]
+    head = ["patient, weight", "outcome", *(words.called(feature) for feature in features)]
     own = ["this patient", "", *(feature["value"] for feature in features)]
     rows = [[_Cell(wrapped(text, letters, 99), False) for text in head]]
     rows.append([_Cell(wrapped(text, letters, 99), True) for text in own])
     for part in why["neighbors"]:
         patches = [part["features"][feature["name"]] for feature in features]
-        who = [f"#{part['id']}, {words.percent(part['vote_share'])}", words.outcome(why, part["outcome"])]
-        cells = [_Cell(wrapped(text, letters, 99), False) for text in who]
+        patient = [f"#{part['id']}, {words.percent(part['vote_share'])}", words.outcome(why, part["outcome"])]
+        cells = [_Cell(wrapped(text, letters, 99), False) for text in patient]
         rows.append([*cells, *(_Cell(wrapped(patch["value"], letters, 99), patch["agrees"]) for patch in patches)])
     return rows
 
@@ -188,10 +188,10 @@ def _table_height(row: Sequence[_Cell]) -> float:
 
 
 def _draw_groups(pen: _Pen, rows: Sequence[_GroupRow], y: float) -> None:
-    pen.write(0, y + 0.1, "Similar patients in groups (bar: how much each group counts)", weight="bold", size=9)
+    pen.write(0, y + 0.1, "Similar patients in groups (bar: weight of the group)", weight="bold", size=9)
     y += 0.28
     if not rows:
-        pen.row(0, y, "No past patient counts for this case.")
+        pen.row(0, y, "No past patient contributes to this prediction.")
     for row in rows:
         end = y + _height([row.text])
         middle = (y + end) / 2
@@ -222,7 +222,7 @@ def _draw_steps(pen: _Pen, rows: Sequence[_StepRow], y: float, title: str) -> No
 def _draw_closest(pen: _Pen, rows: Sequence[Sequence[_Cell]], y: float) -> None:
     if not rows:
         return
-    pen.write(0, y + 0.1, "The closest patients (bold: the same value, or close)", weight="bold", size=9)
+    pen.write(0, y + 0.1, "The closest patients (bold: same value, or close)", weight="bold", size=9)
     y += 0.28
     column = _WIDTH / len(rows[0])
     for k, row in enumerate(rows):

@@ -111,7 +111,7 @@ def _seen_text(seen: Consultation) -> str:
         "prediction": ", ".join(f"{name} {p:.0%}" for name, p in shown["prediction"]["probabilities"].items()),
         "precedent": "adequate" if shown["precedent"]["adequate"] else "no adequate precedent",
         "closest past cases": "; ".join(
-            f"{one['id']} ({one['outcome']}), counts for {one['vote_share']:.0%}" for one in shown["neighbors"]
+            f"{one['id']} ({one['outcome']}), weight {one['vote_share']:.0%}" for one in shown["neighbors"]
         ),
     }
     if shown["case"]["warnings"]:
