@@ -19,7 +19,6 @@ MEASURES = (
     "log_loss",
     "calibration_error",
 )
-HIGHER_IS_BETTER = MEASURES[:7]
 FLOOR = 1e-6  # log loss takes no probability below this: one certain error must not decide a comparison
 
 

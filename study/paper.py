@@ -141,12 +141,6 @@ READMISSION: dict[str, tuple[float, float, float, float, float]] = {
 # fig:sample1 (a table): the patient, in the paper's codes, which count from 1 in the order of tab:heart.
 SAMPLE_PATIENT = (2, 1, 3, 2, 3, 1, 1, 3, 2, 2, 2, 1, 2)
 SAMPLE_PATIENT_IS_ILL = True  # "True Health" 2
-# The similarity index of the best of each: BCM (alpha = .01 and 1), Model II.
-SAMPLE_SIMILARITY = {
-    "sparse BCM": (1.0,),
-    "BCM": (0.15, 0.54, 0.00, 0.31),
-    "Model II": (1.0, 0.11, 0.08, 0.05),
-}
 
 
 def measures_of(cohort: str, method: str) -> dict[str, float]:
