@@ -105,8 +105,9 @@ def write(path: Path, text: str) -> None:
 
 def as_text(rows: Sequence[Row]) -> str:
     """A table for a terminal."""
-    cells = [list(rows[0]), *([shown(value) for value in row.values()] for row in rows)]
-    widths = [max(len(line[k]) for line in cells) for k in range(len(cells[0]))]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    cells = [names, *([shown(row[name]) if name in row else "" for name in names] for row in rows)]
+    widths = [max(len(line[k]) for line in cells) for k in range(len(names))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in cells)
 
 
