@@ -57,6 +57,7 @@ def run_fold(table: Table, folds: int, seed: int, fold: int, ordered: bool) -> F
     ]  # fmt: skip
     losses = dict(zip(("additive", "precedents", "pool"), clf.pool_.log_loss, strict=True))
     learned = {"weight": clf.pool_.weight, "sharpness": clf.pool_.sharpness, "slope": clf.calibration_.slope}
+    learned["compared in parts"] = float(clf.posterior_.settings.feature_subsets)
     return Fold(results, learned | {f"held out, {name}": loss for name, loss in losses.items()} | {"fit, s": seconds})
 
 

@@ -232,14 +232,16 @@ class _Predictor:
             np.atleast_2d(np.cov(weights.T)) if learned and len(weights) > 1 else np.zeros((weights.shape[1],) * 2)
         )
         slope = math.exp(float(posterior.steps[:, :, -2].mean())) if posterior.steps is not None else 1.0
-        found = cls(
+        predictor = cls(
             model, closed, model.calibration, weights.mean(axis=0), covariance, slope, model.opinion, rows, n_threads
         )
-        if not sampled:
-            return found
-        votes = found._votes(np.arange(len(rows)), np.ones((1, past.x.shape[1])))[:, 0]
+        if not sampled and not posterior.settings.feature_subsets:
+            return predictor
+        votes = predictor._votes(np.arange(len(rows)), np.ones((1, past.x.shape[1])))[:, 0]
         base = np.array(model.calibration.base)
-        return replace(found, calibration=Calibration.learn(votes, past.y[rows], base, anchor=model.calibration.anchor))
+        return replace(
+            predictor, calibration=Calibration.learn(votes, past.y[rows], base, anchor=model.calibration.anchor)
+        )
 
     def without(self, left_out: NDArray[np.bool_]) -> _Predictor:
         """The predictor without some of the past cases, (n,), by one Newton step."""

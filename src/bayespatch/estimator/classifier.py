@@ -354,7 +354,7 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
             parts=self._parts(training.sample, classes),
         )
         opinion = self._learn_opinion(training.X, learned, class_order(y, classes))
-        loo, calibration = self._leave_one_out(learned)
+        learned, loo, calibration = self._compare_in_parts(learned)
         if not self.calibrate:
             calibration = Calibration.none(len(classes))
         class_names, target = _read_names(y, classes)

@@ -41,6 +41,7 @@ from bayespatch.model import HIDDEN, Data, Hyperparameters, Likelihood, Model, M
 from bayespatch.parents import choose_parents, choose_shown
 from bayespatch.persistence.checkpoint_folder import check_folder
 from bayespatch.predict import PREDICTING, blank_votes
+from bayespatch.predict.closed import SUBSETS
 from bayespatch.progress import Report, Tell, progress_meter
 from bayespatch.retrieval import PartitionedIndex
 from bayespatch.sampling.metropolis import Shape
@@ -204,6 +205,10 @@ class Learned(NamedTuple):
     def past(self) -> Data:
         """All rows, including the parents, together with the parents: chosen parents may differ from the rest."""
         return self.table.past(self.fit, np.arange(len(self.fit.y)))
+
+    def posteriors(self) -> list[Posterior]:
+        """The importances, followed by those without each fold."""
+        return [self.posterior, *(fold.posterior for fold in self.held_out)]
 
     def weights_of(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
         """The weight of each of some rows, including class weights, (k,)."""
@@ -607,19 +612,33 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         density = LeaveOneOut(pasts[name], replace(fit.model, hyper=fit.given), fit.base, fit.class_weight)
         return Tuning(name, fit.given, ()), density, density.shape()
 
-    def _leave_one_out(self, learned: Learned) -> tuple[LeaveOneOutVotes, Calibration]:
+    def _compare_in_parts(self, learned: Learned) -> tuple[Learned, LeaveOneOutVotes, Calibration]:
+        """Votes of the past cases on each other, comparing all features or, if that predicts better, parts of them."""
+        candidates = [learned]
+        if learned.held_out and len(learned.table.schema.columns) >= SUBSETS:
+            settings = learned.posterior.settings._replace(feature_subsets=True)
+            in_parts = [replace(posterior, settings=settings) for posterior in learned.posteriors()]
+            folds = [fold._replace(posterior=own) for fold, own in zip(learned.held_out, in_parts[1:], strict=True)]
+            candidates.append(learned._replace(posterior=in_parts[0], held_out=tuple(folds)))
+        n = n_left_out(learned.fit.y)
+        with progress_meter(self.progress, "cases")(n * len(candidates)) as report:
+            results = [
+                (one, *self._leave_one_out(one, partial(_tell, report, k * n))) for k, one in enumerate(candidates)
+            ]
+        return max(results, key=lambda result: _log_score(*result))
+
+    def _leave_one_out(self, learned: Learned, report: Callable[[int], object]) -> tuple[LeaveOneOutVotes, Calibration]:
         """Votes of the past cases on each other, and the calibration learned from them."""
         past, n_threads = learned.past(), self._n_threads()
-        with progress_meter(self.progress, "cases")(n_left_out(past.y)) as report:
-            loo, by_chain = leave_one_out_votes(
-                learned.posterior,
-                past,
-                held_out=learned.held_out,
-                n_threads=n_threads,
-                engine=self._predicting(),
-                scheduler=self.scheduler,
-                report=lambda done: report(done, "leave-one-out"),
-            )
+        loo, by_chain = leave_one_out_votes(
+            learned.posterior,
+            past,
+            held_out=learned.held_out,
+            n_threads=n_threads,
+            engine=self._predicting(),
+            scheduler=self.scheduler,
+            report=report,
+        )
         blank = blank_votes(learned.posterior, past, n_threads=n_threads)
         return loo, Calibration.learn(by_chain, past.y[loo.rows], learned.fit.base, learned.weights_of(loo.rows), blank)
 
@@ -753,6 +772,16 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if not self.warm_start or fitted is None or fitted.votes_are_closed or fitted.schema.names != schema.names:
             return None
         return fitted.posterior.last_draws(fitted.parents, parents)
+
+
+def _tell(report: Report, before: int, done: int) -> None:
+    report(before + done, "leave-one-out")
+
+
+def _log_score(learned: Learned, loo: LeaveOneOutVotes, calibration: Calibration) -> float:
+    """Weighted log score of the calibrated leave-one-out votes."""
+    p = calibration.apply(loo.votes)[np.arange(len(loo.rows)), learned.past().y[loo.rows]]
+    return float(learned.weights_of(loo.rows) @ np.log(np.maximum(p, 1e-12)))
 
 
 def _elsewhere(table: _TrainingTable, parts: Parts) -> _TrainingTable:

@@ -427,6 +427,7 @@ def _checked_settings(settings: SamplingSettings, sizes: Mapping[str, int], tran
     check_choice("missing", settings.missing, ("error", "ignore"))
     check_flag("supervised", settings.supervised)
     check_flag("exclude_self", settings.exclude_self)
+    check_flag("feature_subsets", settings.feature_subsets)
     check_seed(settings.seed)
     check_count("thin", settings.thin, at_least=1)
     check_count("warmup", settings.warmup, at_least=0)

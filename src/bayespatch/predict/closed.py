@@ -23,6 +23,7 @@ from bayespatch.sampling.posterior import Posterior
 # Number of draws of the importances for the votes, evenly spread over the chains: all draws, or fewer if there are many
 # past cases, because votes then take longer and vary less between draws.
 LEAST_DRAWS, DRAWN_PAIRS = 100, 2_000_000
+SUBSETS = 4  # of this many successive draws, each ignores another part of the features, if subsets are compared
 N_BATCHES = 12  # batches of draws, whose spread gives the Monte Carlo error
 BATCH_NUMBERS = 2**23  # largest number of values in memory for a batch of cases
 
@@ -91,7 +92,12 @@ class ClosedForm:
         first = data.n_values * hyper.lam0
         differ = 1.0 - q + q * first / (first + hyper.lam)
         mu, mu0 = hyper.mu_per_class(data.n_classes), hyper.mu0_per_class(data.n_classes)
-        of_model = weights[:, used], differ, mu, mu0 / mu0.sum(), float(mu0.sum())
+        weights = weights[:, used]
+        if posterior.settings.feature_subsets:
+            ignored = _ignored_features(*q.shape)
+            differ = np.where(ignored, 1.0, differ)
+            weights = np.where(ignored[:, :, index.columns], 0.0, weights * (SUBSETS / (SUBSETS - 1.0)))
+        of_model = weights, differ, mu, mu0 / mu0.sum(), float(mu0.sum())
         closed = cls(index, *of_model, elsewhere, data.rows_of_parents)
         _made[posterior] = data.x_parents, closed
         return closed
@@ -242,6 +248,25 @@ class ClosedForm:
         share = by_chain.mean(axis=1)
         nothing = np.zeros((n, 0, 0), np.float32)
         return NeighborStatistics(share, share, share, by_chain, nothing, np.zeros((n, 0), np.float32))
+
+
+def _ignored_features(n_chains: int, n_draws: int, n_features: int) -> NDArray[np.bool_]:
+    """The features that each draw ignores, (C, D, P): every feature once in `SUBSETS` successive draws.
+
+    The parts are random, but the same in every model, so that models with different seeds agree.
+
+    Examples
+    --------
+    >>> ignored = _ignored_features(1, 8, 6)
+    >>> ignored[0, :4].sum(axis=0), ignored[0, 4:].sum(axis=0)
+    (array([1, 1, 1, 1, 1, 1]), array([1, 1, 1, 1, 1, 1]))
+    """
+    rng = np.random.default_rng(0)
+    n_blocks = -(-n_draws // SUBSETS)
+    places = rng.permuted(np.broadcast_to(np.arange(n_features), (n_chains, n_blocks, n_features)), axis=2)
+    part = (places + rng.integers(SUBSETS, size=(n_chains, n_blocks, 1))) % SUBSETS
+    ignored = part[:, :, None, :] == np.arange(SUBSETS)[:, None]
+    return np.asarray(ignored.reshape(n_chains, -1, n_features)[:, :n_draws])
 
 
 def _batches_per_chain(n_chains: int) -> int:

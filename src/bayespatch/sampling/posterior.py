@@ -34,6 +34,7 @@ class SamplingSettings(NamedTuple):
     supervised: bool = True
     exclude_self: bool = False
     missing: str = "error"
+    feature_subsets: bool = False  # closed-form votes: each draw compares a part of the features (`predict.closed`)
 
 
 class Timing(NamedTuple):
