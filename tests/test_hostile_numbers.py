@@ -5,6 +5,7 @@ import re
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from bayespatch import Hyperparameters, PatchworkClassifier, PatchworkRegressor
@@ -78,6 +79,19 @@ def test_masked_outcomes_are_refused(estimator):
     y = np.ma.array([1.0, 2.0, 1.0, 2.0] * 3, mask=[True] + [False] * 11)
     with pytest.raises(ValueError, match="y has 1 masked values"):
         estimator(**SHORT).fit(X, y)
+
+
+@pytest.mark.parametrize("estimator", [PatchworkClassifier, PatchworkRegressor])
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_missing_outcomes_are_refused_with_their_rows(estimator, missing):
+    y = pd.Series([1, missing, 1, 2, 1, missing] * 2, dtype=object)
+    with pytest.raises(ValueError, match=r"y has 4 missing outcomes \(rows 1, 5, 7, 11\); drop the rows"):
+        estimator(**SHORT).fit(X, y)
+
+
+def test_numbers_as_classes_are_refused_with_the_way_out():
+    with pytest.raises(ValueError, match=r"Unknown label type: .* PatchworkRegressor predicts numbers"):
+        PatchworkClassifier(**SHORT).fit(X, np.linspace(0.1, 1.3, 12))
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ LARGEST_OUTCOME = 1e100  # of a number that is predicted: its square is a float 
 MOST_SWEEPS = 100_000  # of a chain that runs whenever a transductive model predicts
 LONGEST_CHAIN = 2**24  # sweeps; float32 counts draws exactly up to here
 MOST_THREADS = 1024
+_MOST_ROWS = 6  # that a message names
 _MOST_NAMED = 4  # columns or values that a message names before it says "and so on"
 
 
@@ -143,6 +144,30 @@ def refuse_masked(name: str, array: object) -> None:
     n_masked = int(np.ma.getmaskarray(array).sum()) if isinstance(array, np.ma.MaskedArray) else 0
     if n_masked:
         raise ValueError(f"{name} has {n_masked} masked values; pass known values, or leave these rows out")
+
+
+def refuse_missing_outcomes(y: AnyArray) -> None:
+    """Every training case needs an outcome.
+
+    Examples
+    --------
+    >>> refuse_missing_outcomes(np.array(["sick", None], dtype=object))
+    Traceback (most recent call last):
+    ...
+    ValueError: y has 1 missing outcome (row 1); drop the rows without an outcome
+    """
+    if y.dtype.kind == "f":
+        rows = np.flatnonzero(np.isnan(y))
+    elif y.dtype.kind == "O":  # None, NaN, and pandas' NA, which is not comparable
+        rows = np.flatnonzero([one is None or str(one) in ("nan", "<NA>", "NaT") for one in y])
+    else:
+        return
+    if len(rows):
+        named = f"{', '.join(map(str, rows[:_MOST_ROWS]))}{', ...' if len(rows) > _MOST_ROWS else ''}"
+        plural = "s" if len(rows) > 1 else ""
+        raise ValueError(
+            f"y has {len(rows)} missing outcome{plural} (row{plural} {named}); drop the rows without an outcome"
+        )
 
 
 def check_sweeps(warmup: int, draws: int, thin: int) -> None:

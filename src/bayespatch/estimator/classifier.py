@@ -38,6 +38,7 @@ from bayespatch.validation import (
     check_flag,
     check_level,
     refuse_masked,
+    refuse_missing_outcomes,
 )
 
 
@@ -611,7 +612,13 @@ def _read_classes(y: ArrayLike) -> tuple[AnyArray, NDArray[np.int64]]:
     """The classes in order, and the place among them of the class of each case."""
     refuse_masked("y", y)
     labels = column_or_1d(y, warn=True)
-    check_classification_targets(labels)
+    refuse_missing_outcomes(labels)
+    try:
+        check_classification_targets(labels)
+    except ValueError as error:
+        if "continuous" not in str(error) or labels.dtype.kind != "f":
+            raise
+        raise ValueError(f"{error} PatchworkRegressor predicts numbers.") from error
     encoder = LabelEncoder()
     return check_classes(encoder.fit(labels).classes_), encoder.transform(labels).astype(np.int64)
 

@@ -30,7 +30,15 @@ from bayespatch.predict import Prediction, predict_batches
 from bayespatch.progress import Tell, progress_meter
 from bayespatch.second_opinion import AdditiveMean, out_of_group
 from bayespatch.types import Parameters, TableLike
-from bayespatch.validation import LARGEST_OUTCOME, check_choice, check_count, check_finite, check_level, refuse_masked
+from bayespatch.validation import (
+    LARGEST_OUTCOME,
+    check_choice,
+    check_count,
+    check_finite,
+    check_level,
+    refuse_masked,
+    refuse_missing_outcomes,
+)
 
 _RANGE = 0.05  # of the outcomes' standard deviation: the width of the range around an outcome
 
@@ -465,7 +473,9 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
     def _read_outcomes(self, y: ArrayLike) -> NDArray[np.float64]:
         """Finite numbers."""
         refuse_masked("y", y)
-        numbers = check_array(column_or_1d(y, warn=True), ensure_2d=False, dtype=np.float64, input_name="y")
+        column = column_or_1d(y, warn=True)
+        refuse_missing_outcomes(column)
+        numbers = check_array(column, ensure_2d=False, dtype=np.float64, input_name="y")
         if np.abs(numbers).max(initial=0.0) > LARGEST_OUTCOME:
             raise ValueError(f"y has outcomes beyond {LARGEST_OUTCOME:g}; pass them in a larger unit")
         return np.asarray(numbers)
