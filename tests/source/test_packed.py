@@ -48,6 +48,15 @@ def test_a_workbook(tmp_path):
     assert frame["code"].tolist() == ["1", "x", "2"]
 
 
+def test_only_the_first_sheet_of_a_workbook_is_read(tmp_path):
+    book = openpyxl.load_workbook(io.BytesIO(workbook([["age"], [61], [58]])))
+    book.active.title = "Patients"
+    book.create_sheet("Notes").append(["text"])
+    book.save(tmp_path / "t.xlsx")
+    with pytest.warns(packed.SheetWarning, match="only the first of 2 sheets, 'Patients', is read"):
+        assert list(read(str(tmp_path / "t.xlsx")).columns) == ["age"]
+
+
 def test_what_is_no_workbook_is_refused(tmp_path, monkeypatch):
     with zipfile.ZipFile(tmp_path / "t.zip", "w") as archive:
         archive.writestr("t.csv", "a,b")

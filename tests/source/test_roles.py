@@ -52,7 +52,8 @@ def test_without_identifiers_rows_are_counted():
         ({"regression": True}, {}, "'yes', which are not numbers; leave --regression out"),
         ({}, {"day": ["2024-01-05"] * 5 + [None]}, "'day' contains dates or times"),
         ({}, {"day": ["5.1.2024 10:30", *["31.12.2023"] * 5]}, "--drop 'day'"),
-        ({}, {"day": pd.to_datetime(["2024-01-05"] * 6)}, "'day' contains dates"),
+        ({}, {"day": pd.to_datetime(["2024-01-05"] * 6)}, "column 'day' contains dates"),
+        ({}, {day: pd.to_datetime(["2024-01-05"] * 6) for day in ("a", "b")}, "columns 'a', 'b' contain dates"),
         ({}, {"day": [datetime.date(2024, 1, 5)] * 6}, "'day' contains dates"),
     ],
 )

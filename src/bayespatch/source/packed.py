@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import warnings
 import zipfile
 import zlib
 from typing import TYPE_CHECKING
@@ -41,6 +42,10 @@ def unpacked(source: str, data: bytes) -> bytes:
     return b"".join(found)
 
 
+class SheetWarning(UserWarning):
+    """A workbook has several sheets, of which only the first is read."""
+
+
 def read_excel(source: str, data: bytes) -> DataFrame:
     """The first sheet of a workbook (.xlsx) whose first row has the names of the columns."""
     try:
@@ -59,9 +64,16 @@ def read_excel(source: str, data: bytes) -> DataFrame:
         raise ImportError('Excel workbooks need openpyxl: pip install "bayespatch[excel]"') from error
     try:
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+        sheets = [sheet.title for sheet in book.worksheets]
         rows = [list(row) for row in book.worksheets[0].iter_rows(values_only=True)]
     except Exception as error:  # openpyxl has errors of many kinds, and all mean the same here
         raise refuse(source, f"cannot be read as a workbook ({error}); save the sheet as CSV and pass that") from error
+    if len(sheets) > 1:
+        warnings.warn(
+            f"{source}: only the first of {len(sheets)} sheets, {sheets[0]!r}, is read; put the table there",
+            SheetWarning,
+            stacklevel=2,
+        )
     rows = [row for row in rows if any(value is not None for value in row)]
     if not rows:
         raise refuse(source, "the first sheet is empty; put the table there")

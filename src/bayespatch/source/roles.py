@@ -95,7 +95,8 @@ def past_rows(
     if dates:
         drops = " ".join(f"--drop {name!r}" for name in dates)
         raise ValueError(
-            f"column {listed(dates)} contains dates or times, which rarely repeat; convert them "
+            f"column{'s' if len(dates) > 1 else ''} {listed(dates)} contain{'' if len(dates) > 1 else 's'} dates or "
+            f"times, which rarely repeat; convert them "
             f"(--age {dates[0]!r}: years up to today; --days {dates[0]!r}: days; --as-of COLUMN or DATE: up to "
             f"then), or remove them: {drops}"
         )
