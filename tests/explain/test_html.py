@@ -35,7 +35,7 @@ class Reader(HTMLParser):
 
     @property
     def text(self):
-        return " ".join(" ".join(self.texts).split())
+        return " ".join(" ".join(self.texts).replace("\u2060", "").split())  # word joiners keep intervals on one line
 
 
 def read(page):
