@@ -17,7 +17,7 @@ DESCRIPTIONS = {
     "cp": "chest pain",
     "trestbps": "resting blood pressure",
     "chol": "cholesterol",
-    "fbs": "fasting sugar above 120",
+    "fbs": "fasting sugar above 120 mg/dl",
     "restecg": "resting ECG",
     "thalach": "maximum heart rate",
     "exang": "angina on exercise",

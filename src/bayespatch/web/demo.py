@@ -11,22 +11,12 @@ from bayespatch.types import JSONObject, Parameters
 PATIENT = 20  # the new patient: a row of the heart data
 QUICK = {"draws": 250, "warmup": 250, "random_state": 0}
 NUMBERS: dict[str, JSONObject] = {
-    "age": {"label": "age", "unit": "years", "usual": [29, 77], "possible": [0, 120], "coarse": 10, "fixed": True},
-    "trestbps": {"label": "resting blood pressure", "unit": "mm Hg", "usual": [94, 200], "possible": [40, 300]},
-    "chol": {"label": "serum cholesterol", "unit": "mg/dl", "usual": [126, 564], "possible": [50, 1000]},
-    "thalach": {"label": "highest heart rate", "unit": "/min", "usual": [71, 202], "possible": [30, 250]},
-    "oldpeak": {"label": "ST depression", "unit": "mm", "usual": [0, 6.2], "possible": [0, 10]},
-    "ca": {"label": "major vessels colored", "usual": [0, 3], "possible": [0, 4]},
-}
-LABELS = {
-    "sex": "sex",
-    "cp": "chest pain",
-    "fbs": "fasting sugar > 120 mg/dl",
-    "restecg": "resting ECG",
-    "exang": "angina on exercise",
-    "slope": "slope of ST on exercise",
-    "thal": "thallium scan",
-    "num": "heart disease",
+    "age": {"unit": "years", "usual": [29, 77], "possible": [0, 120], "coarse": 10, "fixed": True},
+    "trestbps": {"unit": "mm Hg", "usual": [94, 200], "possible": [40, 300]},
+    "chol": {"unit": "mg/dl", "usual": [126, 564], "possible": [50, 1000]},
+    "thalach": {"unit": "/min", "usual": [71, 202], "possible": [30, 250]},
+    "oldpeak": {"unit": "mm", "usual": [0, 6.2], "possible": [0, 10]},
+    "ca": {"usual": [0, 3], "possible": [0, 4]},
 }
 
 
@@ -40,12 +30,13 @@ def dictionary() -> JSONObject:
     """
     X, y = load_heart()
     levels = {**X.attrs["labels"], "num": y.attrs["labels"]}
-    coded = {name: {"kind": "number", "label": LABELS[name], "levels": levels[name]} for name in LABELS}
-    coded["sex"]["fixed"] = True
-    entries = {
-        name: coded[name] if name in coded else {"kind": "number", **NUMBERS[name]} for name in [*X.columns, "num"]
+    labels, phrases = {**X.attrs["descriptions"], "num": "heart disease"}, X.attrs["phrases"]
+    details = {name: {"levels": levels[name]} if name in levels else NUMBERS[name] for name in labels}
+    details["sex"]["fixed"] = True
+    return {
+        name: {"kind": "number", "label": labels[name], **details[name], "phrases": phrases.get(name)}
+        for name in [*X.columns, "num"]
     }
-    return {name: {**entry, "phrases": X.attrs["phrases"].get(name)} for name, entry in entries.items()}
 
 
 def fill(base: CaseBase, by: str, parameters: Parameters | None = None) -> int:
