@@ -31,6 +31,11 @@ def test_every_public_name_is_there():
         assert name in dir(bayespatch)
 
 
+def test_plots_and_reports_need_no_import_of_their_own():
+    code = "import bayespatch; print(bayespatch.plot.patchwork.__name__, bayespatch.report.case_report.__name__)"
+    assert python(code) == ["patchwork", "case_report"]
+
+
 def test_an_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="has no attribute 'patchwork'"):
         bayespatch.patchwork

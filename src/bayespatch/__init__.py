@@ -37,6 +37,8 @@ _MODULE_OF: dict[str, str | None] = {
     "PatchworkSurvival": "estimator",
     "Posterior": "sampling.posterior",
     "datasets": None,
+    "plot": None,
+    "report": None,
     "load": "estimator",
     "sample": "sampling.sampler",
 }
