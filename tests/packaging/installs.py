@@ -62,7 +62,7 @@ def call(*words):
     return subprocess.run([program, *words], check=True, capture_output=True, text=True).stdout
 assert call("--version").strip() == bayespatch.__version__
 assert "explain" in call("--help")
-assert "20, 20 of them parents" in call("info", "model.bpatch")
+assert "20, 20 of them vote" in call("info", "model.bpatch")
 open("new.csv", "w").write("x0,x1\\nyes,60\\n")
 assert call("predict", "model.bpatch", "new.csv").startswith("row,predicted,")
 call("demo", "--hyper", "default", "--draws", "10", "--warmup", "10", "--out", "pages")

@@ -55,7 +55,7 @@ def fit(
     $ bayespatch fit patients.csv --time days --event died
     $ bayespatch fit patients.csv --target outcome --follow-up therapy=treatment --follow-up days=time:died
     $ bayespatch fit sqlite:///clinic.db --query 'SELECT * FROM patients' --target outcome
-    $ bayespatch fit registry.parquet --target outcome --draws 2000 --checkpoint run
+    $ bayespatch fit registry.parquet --target outcome --votes sampled --checkpoint run
     $ bayespatch fit 'registry/*.parquet' --target outcome --scheduler tcp://10.0.0.1:8786
     """
     check_new(force, out, cases)
@@ -103,11 +103,11 @@ def _findings(estimator: Estimator, table: Training, out: Path) -> JSONObject:
         "cases": estimator.fitted_.n_past_cases,
         "features": len(estimator.schema_.columns),
         "outcome": estimator.target_ or str(table.y.name),
-        "parents": estimator.fitted_.n_voting,
+        "voting_cases": estimator.fitted_.n_voting,
         "classes": list(estimator.class_names_) if isinstance(estimator, PatchworkClassifier) else None,
         "rare_classes": _rare(estimator),
         "most_important": [str(name) for _, name in importance[:5]],
-        "mixed": bool(estimator.diagnostics_.converged),
+        "converged": bool(estimator.diagnostics_.converged),
         "seconds": round(estimator.posterior_.timing.seconds, 2),
     }
 
@@ -121,7 +121,7 @@ def _rare(estimator: Estimator) -> list[str]:
     counts = np.bincount(estimator.y_, minlength=len(estimator.class_names_))
     voting = np.bincount(estimator.y_[estimator.parents_], minlength=len(counts))
     return [
-        f"{name} ({n}{'' if votes else ', no parent'})"
+        f"{name} ({n}{'' if votes else ', none votes'})"
         for name, n, votes in zip(estimator.class_names_, counts.tolist(), voting.tolist(), strict=True)
         if n < 3 or not votes
     ]

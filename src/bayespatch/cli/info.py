@@ -36,12 +36,12 @@ def _facts(manifest: JSONObject) -> dict[str, str]:
     return {
         "model": f"{manifest['estimator']}, model {manifest['model']['kind']}",
         "written by": f"bayespatch {manifest['package']}, format {manifest['format']}",
-        "past cases": f"{sizes['n']}, {sizes['S']} of them parents" + ("" if "cases" in held else "; in another file"),
+        "past cases": f"{sizes['n']}, {sizes['S']} of them vote" + ("" if "cases" in held else "; in another file"),
         "outcome": f"{manifest['target'] or 'not named'}: {outcome}",
         "features": ", ".join(column["name"] for column in columns),
         "kinds": ", ".join(f"{count} {kind}" for kind, count in kinds.items()),
         "run": f"{run['chains']} chains of {run['draws']} draws after {run['warmup']}, engine {run['engine']}",
-        "mixed": _mixed(mixed),
+        "converged": _mixed(mixed),
         "size": ", ".join(f"{part['name']} {part['bytes'] / 1024:.0f} KiB" for part in manifest["parts"]),
     }
 

@@ -293,7 +293,7 @@ Checkpoint = Annotated[
     Path | None,
     typer.Option(
         metavar="FOLDER",
-        help="Folder for the state of the run. If the run is interrupted, the same command continues from it. "
+        help="With --votes sampled: folder for the state of the run. If it is interrupted, the same command continues. "
         "Delete it once the model is written.",
         rich_help_panel=_RUN,
     ),
