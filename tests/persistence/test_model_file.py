@@ -195,6 +195,11 @@ def test_cases_can_be_stored_apart(on_frame, tmp_path):
         load(tmp_path / "model.bpatch", cases=tmp_path / "elsewhere.bpatch")
 
 
+def test_a_folder_is_not_offered_to_be_replaced(small, tmp_path):
+    with pytest.raises(StorageError, match="is a folder; pass the name of a file in it"):
+        small.save(tmp_path)
+
+
 @pytest.mark.parametrize("there", [False, True])
 @pytest.mark.parametrize("step", ["open", "write", "fsync", "replace:1", "replace:2"])
 def test_both_files_are_replaced_or_none(on_frame, small, tmp_path, monkeypatch, there, step):

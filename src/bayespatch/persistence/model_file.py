@@ -130,7 +130,9 @@ def save(
         check_flag("with_cases", with_cases)
         if not check_flag("overwrite", overwrite):
             for place in (path, cases_path):
-                if place is not None and os.path.lexists(check_path(place)):
+                if place is not None and os.path.isdir(check_path(place)):
+                    raise refuse(place, "is a folder", "pass the name of a file in it")
+                if place is not None and os.path.lexists(place):
                     raise refuse(place, "already exists", "pass overwrite=True to replace it, or another name")
         if not with_cases and cases_path is not None:
             raise ValueError("cases_path and with_cases=False contradict each other")
