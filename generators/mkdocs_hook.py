@@ -56,6 +56,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def on_page_markdown(markdown: str, **_: object) -> str:
+    """Let links to files outside docs, which work in the repository, lead to their pages on the site."""
+    for page, source in ELSEWHERE.items():
+        markdown = markdown.replace(f"](../{source}", f"]({page}")
+    return markdown
+
+
 def notebook_page(notebook: dict[str, Any], name: str) -> str:
     """A notebook with its outputs as Markdown, and a link to the file."""
     parts = []

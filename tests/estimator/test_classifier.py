@@ -133,8 +133,8 @@ def test_classes_of_any_type(y):
     ("y", "complaint"),
     [
         (np.linspace(0, 1, 24), "continuous"),
-        (np.where(np.arange(24) == 3, np.nan, 1.0), "NaN"),
-        ([None, *Y[1:]], "class"),
+        (np.where(np.arange(24) == 3, np.nan, 1.0), r"1 missing outcome \(row 3\)"),
+        ([None, *Y[1:]], r"1 missing outcome \(row 0\)"),
         (Y[:-1], "inconsistent numbers of samples"),
         (np.zeros((24, 2)), "1d array"),
     ],

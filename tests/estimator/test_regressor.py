@@ -225,8 +225,8 @@ def test_wrong_parameters_are_refused_before_the_work(wrong, monkeypatch):
 
 
 def test_outcomes_and_levels_that_are_none_are_refused(fitted):
-    for value in (np.nan, np.inf):
-        with pytest.raises(ValueError, match="y contains"):
+    for value, complaint in ((np.nan, "y has 1 missing outcome"), (np.inf, "y contains")):
+        with pytest.raises(ValueError, match=complaint):
             fit(y=np.where(np.arange(80) == 3, value, Y))
     with pytest.raises(ValueError, match="could not convert"):
         fit(y=np.array(["much"] * 80))
