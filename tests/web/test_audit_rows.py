@@ -8,7 +8,7 @@ import logging
 
 import pytest
 
-from bayespatch.web import Settings, app, connections
+from bayespatch.web import Settings, app, connections, logs
 from tests.web.conftest import HOST, PASSWORD, Browser
 
 
@@ -129,12 +129,18 @@ def test_the_named_proxy_alone_is_trusted(monkeypatch, proxies, options):
     connections.trust("")
 
 
-def test_the_request_log_as_json_lines(served):
-    from bayespatch.web.logs import JsonLines
+def test_a_setting_chooses_json_lines(monkeypatch):
+    formats = []
+    monkeypatch.setattr(logging, "basicConfig", lambda **options: formats.append(options["handlers"][0].formatter))
+    for json_lines in (True, False):
+        logs.configure(json_lines)
+    assert [isinstance(one, logs.JsonLines) for one in formats] == [True, False]
 
+
+def test_the_request_log_as_json_lines(served):
     stream = io.StringIO()
     handler = logging.StreamHandler(stream)
-    handler.setFormatter(JsonLines())
+    handler.setFormatter(logs.JsonLines())
     log = logging.getLogger("bayespatch.web")
     log.addHandler(handler)
     log.setLevel(logging.INFO)

@@ -238,6 +238,15 @@ def test_a_configuration_that_is_not_enough(served, fhir, about):
     assert any("SMART configuration" in one for one in reasons(served))
 
 
+def test_a_secret_that_is_gone(served, fhir, tmp_path):
+    browser = served.browser("clinician")
+    address = leave(browser, fhir)
+    (tmp_path / "secret").unlink()
+    response = come_back(browser, fhir, address)
+    assert (response.status_code, str(tmp_path) in response.text) == (503, False)
+    assert "client_secret_file cannot be read" in reasons(served)[-1]
+
+
 def test_a_token_goes_to_its_server_only(served, fhir):
     fhir.next_pages = "http://localhost:1"
     browser = served.browser("clinician")

@@ -70,7 +70,11 @@ def access(server: Server, code: str, begun: SignIn, redirect: str, issuer: str 
     if issuer is not None and issuer != description.get("issuer"):
         raise LaunchError("the response came from a different issuer")
     try:
-        found = redeem(description, server.client, code, begun.verifier, redirect)
+        client = server.client
+    except ValueError as error:
+        raise ProviderError(str(error)) from error
+    try:
+        found = redeem(description, client, code, begun.verifier, redirect)
     except RefusedError as error:
         raise LaunchError(f"the authorization server refused the code ({error})") from error
     token, patient = found.get("access_token"), found.get("patient")
