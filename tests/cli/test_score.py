@@ -167,6 +167,28 @@ def test_only_admissions_since_a_day(hospital, tmp_path):
     )
 
 
+def test_the_latest_admission_counts_since_a_day_and_unusable_values_are_noted(hospital, tmp_path):
+    base, export = tmp_path / "clinic.db", tmp_path / "today"
+    shutil.copy(hospital / "clinic.db", base)
+    write_export(export, 2, seed=7)
+    visits = (export / "Encounter.ndjson").read_text().splitlines()
+    again = json.loads(visits[1])
+    period = {"start": f"{date.today()}T00:00:00Z"}
+    visits.append(json.dumps({**again, "id": "again", "status": "in-progress", "period": period}))
+    (export / "Encounter.ndjson").write_text("\n".join(visits))
+    measured = next(one for one in record(1, seed=7) if one["resourceType"] == "Observation" and "valueQuantity" in one)
+    measured |= {"id": "new", "effectiveDateTime": f"{date.today()}", "valueQuantity": {"value": 130, "unit": "Torr"}}
+    with open(export / "Observation.ndjson", "a") as file:
+        file.write(json.dumps(measured) + "\n")
+    result = call("casebase", "score", base, export, "--mapping", hospital / "mapping.yaml", "--since", "today")
+    assert "1 new" in result.stdout
+    assert "unit in 1 of 1 case, such as column" in result.stderr
+    assert "missing in" not in result.stderr
+    with CaseBase.open(base) as opened:
+        [case] = opened.search(state="open", by="t").items
+    assert case.external_id == f"p1 {date.today()}"
+
+
 def test_a_malformed_bundle_is_refused_with_a_pointer(hospital, tmp_path):
     (tmp_path / "p1.json").write_text('{"resourceType": "Bundle", "entry": [{"resource": {"resourceType": 3}}]}')
     said = complaint("casebase", "score", hospital / "clinic.db", tmp_path, "--mapping", hospital / "mapping.yaml")

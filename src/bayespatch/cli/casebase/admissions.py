@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 from bayespatch.cli.app import usage_error
 from bayespatch.cli.casebase.opening import Opened, Person, counted, open_base, person
 from bayespatch.cli.casebase.options import AdmissionId, AdmissionSource, MappingFile, Minutes, SinceDay
+from bayespatch.cli.casebase.setup import note_problems
 from bayespatch.cli.options import Delimiter, GroupColumn, Json, Query
 from bayespatch.cli.shared import taking
 from bayespatch.cli.terminal import say, show, working
@@ -84,10 +85,14 @@ class _Source:
         dated = mapping.rules.at is not None
         if day is not None and not dated:
             raise ValueError("--since: the mapping does not say when a patient was admitted; add an 'at:' entry to it")
+        if day is not None and mapping.rules.at is not None:  # earlier admissions of the same patients do not matter
+            latest = replace(mapping.rules.at, select="latest")
+            mapping = replace(mapping, rules=replace(mapping.rules, at=latest))
         cases = list(read_omop(self.data, mapping) if "://" in self.data else read_bulk(self.data, mapping))
         cases = [case for case in cases if day is None or case.at.date() >= day]
         if not cases:
             return [], []
+        note_problems(cases, without=("missing",))
         names = [f"{case.patient} {case.at.date()}" if dated else case.patient for case in cases]
         table = cast("DataFrame", to_frame(cases, mapping)).assign(**{_STAY: names})
         return read_admissions(table, definition, _STAY, PATIENT)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ from bayespatch.types import TableLike
 
 if TYPE_CHECKING:
     from bayespatch.casebase import CaseBase
+    from bayespatch.fhir import MappedCase
 
 
 def init(
@@ -121,6 +123,15 @@ def import_(
     show(result, json, f"{counted(len(ids), 'case')}, numbers {ids.start} to {ids.stop - 1}")
 
 
+def note_problems(cases: Sequence[MappedCase], without: tuple[str, ...] = ()) -> None:
+    """Notes on the values of health records that were not used, except for some kinds of problems."""
+    problems = [problem for case in cases for problem in case.problems if problem.kind not in without]
+    counts = Counter(problem[:2] for problem in problems)
+    for (column, kind), n in counts.most_common():
+        example = next(one.text for one in problems if one[:2] == (column, kind))
+        say(f"note: column {column!r}: {kind} in {n} of {counted(len(cases), 'case')}, such as {example}")
+
+
 def _health_records(data: str, file: Path, dictionary: Path | None, base: CaseBase) -> tuple[TableLike, str | None]:
     """The cases of a FHIR bulk export or of an OMOP database, with a note on what was missing, and their outcome."""
     from bayespatch.dictionary import Dictionary
@@ -134,8 +145,5 @@ def _health_records(data: str, file: Path, dictionary: Path | None, base: CaseBa
         say(f"note: {counted(len(skipped), 'patient')} skipped, without the date that 'at' of the mapping names")
     if not cases:
         raise ValueError("no patient has the date that 'at' of the mapping names; correct 'at'")
-    counts = Counter(problem[:2] for case in cases for problem in case.problems)
-    for (column, kind), n in counts.most_common():
-        example = next(one.text for case in cases for one in case.problems if one[:2] == (column, kind))
-        say(f"note: column {column!r}: {kind} in {n} of {counted(len(cases), 'case')}, such as {example}")
+    note_problems(cases)
     return to_frame(cases, mapping), None if mapping.rules.outcome is None else mapping.rules.outcome.column
