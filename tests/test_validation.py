@@ -134,7 +134,7 @@ def test_text_is_refused():
 
 
 def test_classes_stay_in_range():
-    refused(r"y holds 2 \(row 1 first\); pass integers from 0 to n_classes - 1 = 1 \(-1 where", y=[0, 2, 1])
+    refused(r"y holds 2 \(row 1 first\); pass integers from 0 to n_classes - 1 = 1 \(-1 if", y=[0, 2, 1])
     refused("y holds -2 .row 0 first", y=[-2, 0, 1])
     refused("y holds 0.5 .row 2 first", y=[0, 1, 0.5])
     refused("y holds nan .row 0 first.; .*-1 if the class is not known", y=[NAN, 1, 0])
