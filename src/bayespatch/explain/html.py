@@ -44,7 +44,7 @@ def answer(why: JSONMapping, *, case_link: str = "", date: str = "") -> str:
 def survival_answer(why: JSONMapping, sentences: Sequence[str], precedent: str) -> str:
     """The answer of a survival model, from `SurvivalExplanation.to_dict`, and the text next to its figures."""
     template = environment().get_template("survival.html")
-    return str(template.render(why=why, sentences=sentences, precedent=precedent))
+    return str(template.render(why=why, sentences=sentences, precedent=precedent, case_link=""))
 
 
 def for_notebook(why: JSONMapping) -> str | None:

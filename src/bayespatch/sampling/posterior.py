@@ -259,7 +259,13 @@ class Posterior:
         return np.fmax.reduce(rhat, axis=1)
 
     def for_predictions(self) -> Posterior:
-        """Only what predictions read, to be sent to other processes."""
+        """Only what predictions read, to be sent to other processes.
+
+        Examples
+        --------
+        >>> posterior.z_mean.shape, posterior.for_predictions().z_mean.shape
+        ((2, 3), (0, 3))
+        """
         return replace(
             self,
             z_mean=self.z_mean[:0],
