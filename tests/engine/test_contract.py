@@ -31,7 +31,7 @@ def test_given_importances(kind, check):
 def test_the_papers_engine_refuses_given_importances():
     settings = SamplingSettings("paper", 1, 2, 0, 1, 0, True, False, "error")
     given = PredictiveDraws(np.full((1, 2, P), 0.5), 1)
-    with pytest.raises(ValueError, match="engine='paper' samples the importances and cannot take them"):
+    with pytest.raises(ValueError, match="engine='paper' samples the importances itself and cannot use given ones"):
         run_chains(DATA, Model(), settings, predictive=given)
 
 
