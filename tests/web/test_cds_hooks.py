@@ -510,6 +510,15 @@ def test_nobody_gives_feedback_about_the_consultations_of_others(served, system,
     assert served.base.audit(action="decide") == []
 
 
+@pytest.mark.parametrize("name", ["other Practitioner/roe", "ehr2 Practitioner/roe"])
+def test_nobody_gives_feedback_about_cards_of_another_record_system(served, system, name):
+    seen = served.base.consult(VALUES, by=name)
+    source = Source(HOST, "")
+    card = {"uuid": source.identifier(seen.id, CARD), "suggestions": [{"uuid": source.identifier(seen.id, SUGGESTION)}]}
+    assert "not a card that was sent to you" in refusal(system.feedback(card))
+    assert served.base.audit(action="decide") == []
+
+
 def test_each_user_has_a_rate(clinic, tmp_path):
     system = RecordSystem(clinic(record_systems=write_settings(tmp_path), rate=2).app)
     statuses = [system.fire().status_code for _ in range(3)]
