@@ -1,4 +1,4 @@
-"""The paper's experiments on this implementation, with the paper's numbers beside ours: ``python -m study``."""
+"""The paper's experiments with this implementation, next to the paper's results: ``python -m study``."""
 
 from study.runner import run
 

@@ -10,13 +10,13 @@ from study.runner import run
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the experiments that the arguments name and print the path of the page."""
+    """Run the selected experiments and print the path of the page."""
     parser = argparse.ArgumentParser(prog="python -m study", description="Run the paper's experiments.")
     parser.add_argument("--out", default="study-results", metavar="FOLDER", help="folder for the results")
-    parser.add_argument("--quick", action="store_true", help="run everything at a size that takes minutes")
-    parser.add_argument("--only", action="append", default=[], metavar="PART", help="run this part only (repeatable)")
-    parser.add_argument("--readmission", metavar="FILE", help="UCI's diabetic_data.csv, plain or compressed")
-    parser.add_argument("--again", action="store_true", help="run finished parts again")
+    parser.add_argument("--quick", action="store_true", help="run all experiments at a size that takes minutes")
+    parser.add_argument("--only", action="append", default=[], metavar="PART", help="run only this part (repeatable)")
+    parser.add_argument("--readmission", metavar="FILE", help="diabetic_data.csv from UCI, plain or compressed")
+    parser.add_argument("--again", action="store_true", help="rerun finished parts")
     parser.add_argument("--seed", type=int, default=0, metavar="NUMBER", help="random seed")
     options = parser.parse_args(arguments)
     try:

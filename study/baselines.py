@@ -1,4 +1,4 @@
-"""The usual classifiers, as the paper has them: each a function from a fold to the probabilities of its test cases."""
+"""The paper's baseline classifiers: each is a function from a fold to the probabilities of its test cases."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ Method = Callable[[Fold], Floats]
 N_NEIGHBORS = (30, 20, 10, 5, 1)
 N_TREES = (5, 10, 100)
 N_BOOSTED = (100, 50, 10, 5)
-RIDGE = 1e-3  # added to the diagonal of the discriminant's covariance: one-hot columns depend on each other
+RIDGE = 1e-3  # added to the diagonal of the discriminant's covariance, because one-hot columns are collinear
 
 
 class WeightedDiscriminant(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """A linear discriminant that takes weights of cases, which scikit-learn's own does not: AdaBoost needs it.
+    """A linear discriminant that supports case weights for AdaBoost, unlike scikit-learn's.
 
-    Two classes, weighted means and a common weighted covariance with a small ridge.
+    It has two classes, weighted means and a common weighted covariance with a small ridge.
 
     Examples
     --------
@@ -41,7 +41,7 @@ class WeightedDiscriminant(ClassifierMixin, BaseEstimator):  # type: ignore[misc
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> WeightedDiscriminant:
-        """Means, covariance and the plane between them."""
+        """Learn the means, the covariance and the separating plane."""
         X, y = np.asarray(X, dtype=np.float64), np.asarray(y)
         weights = np.full(len(y), 1.0 / len(y)) if sample_weight is None else np.asarray(sample_weight, dtype=float)
         self.classes_ = np.unique(y)
@@ -49,7 +49,7 @@ class WeightedDiscriminant(ClassifierMixin, BaseEstimator):  # type: ignore[misc
             raise ValueError(f"y has {len(self.classes_)} classes; this discriminant separates two")
         members = [y == label for label in self.classes_]
         shares = np.array([weights[rows].sum() for rows in members]) / weights.sum()
-        if len(members) < 2 or shares.min() <= 0.0:  # boosting has given up one class: there is nothing to separate
+        if len(members) < 2 or shares.min() <= 0.0:  # boosting has given one class no weight: nothing to separate
             self.coef_, self.intercept_ = np.zeros(X.shape[1]), float(np.argmax(shares)) - 0.5
             return self
         means = np.array([np.average(X[rows], axis=0, weights=weights[rows]) for rows in members])
@@ -65,12 +65,12 @@ class WeightedDiscriminant(ClassifierMixin, BaseEstimator):  # type: ignore[misc
         return np.asarray(np.asarray(X, dtype=np.float64) @ self.coef_ + self.intercept_)
 
     def predict(self, X: Any) -> Any:
-        """The class on whose side of the plane a case lies."""
+        """The class on each case's side of the plane."""
         return self.classes_[np.minimum((self.decision_function(X) > 0.0).astype(int), len(self.classes_) - 1)]
 
 
 def usual_classifiers(n_neighbors: tuple[int, ...] = N_NEIGHBORS) -> dict[str, Method]:
-    """The classifiers of ``tab:comparison1`` but for BCM, in its order, by the name that `paper` uses for them.
+    """The classifiers of ``tab:comparison1`` except BCM, in the same order, by their names in `paper`.
 
     >>> list(usual_classifiers())[:3]
     ['logistic regression', 'KNN (30)', 'KNN (20)']
@@ -91,12 +91,12 @@ def usual_classifiers(n_neighbors: tuple[int, ...] = N_NEIGHBORS) -> dict[str, M
 
 
 def support_vectors() -> Any:
-    """A linear support vector machine (the default of the paper's Matlab), its margins turned into probabilities."""
+    """A linear support vector machine (the default of Matlab, as in the paper) with margins mapped to probabilities."""
     return CalibratedClassifierCV(SVC(kernel="linear"), method="sigmoid", cv=5, ensemble=False)
 
 
 def classify(estimator: Any, fold: Fold) -> Floats:
-    """A classifier of scikit-learn on one-hot categories and standardised numbers."""
+    """A scikit-learn classifier on one-hot categories and standardized numbers."""
     train, test = fold.numbers
     return _positive(_seeded(estimator, fold.method_seed).fit(train, fold.y_train), test)
 
@@ -107,13 +107,13 @@ def nearest(k: int, fold: Fold, by_distance: bool = False, weights: Floats | Non
     Parameters
     ----------
     k : int
-        How many vote.
+        Number of neighbors that vote.
     fold : Fold
         Training and test cases.
     by_distance : bool
-        A vote counts by the inverse of the distance.
+        Whether votes are weighted by the inverse distance.
     weights : array of shape (P,), optional
-        How much each feature counts in the distance.
+        Weight of each feature in the distance.
     """
     train, test = fold.codes
     weights = np.ones(train.shape[1]) if weights is None else weights
@@ -125,14 +125,14 @@ def nearest(k: int, fold: Fold, by_distance: bool = False, weights: Floats | Non
 
 
 def case_model(model: CaseModel, n_sweeps: int, fold: Fold) -> dict[str, Floats]:
-    """BCM's mixtures as features of a logistic regression and of an SVM: name of the classifier -> probabilities."""
+    """BCM's mixtures as features of a logistic regression and an SVM: name of the classifier -> probabilities."""
     train, test = fold.codes
     rng = np.random.default_rng([fold.method_seed, model.n_clusters])
     sizes = np.maximum(train.max(axis=0) + 1, 2)
     fitted = fit_cases(train, sizes, model, rng, n_sweeps)
     features, new = fitted.mixtures(train, rng), fitted.mixtures(test, rng)
     classifiers = {"logistic regression": LogisticRegression(max_iter=2000), "SVM": support_vectors()}
-    return {name: _positive(found.fit(features, fold.y_train), new) for name, found in classifiers.items()}
+    return {name: _positive(classifier.fit(features, fold.y_train), new) for name, classifier in classifiers.items()}
 
 
 def _distances(cases: NDArray[np.int64], others: NDArray[np.int64], weights: Floats) -> Floats:
@@ -145,7 +145,7 @@ def _positive(fitted: Any, X: Any) -> Floats:
 
 
 def _seeded(estimator: Any, seed: int) -> Any:
-    """A fresh copy, with this seed where it takes one."""
+    """An unfitted copy, with this seed if the estimator accepts one."""
     from sklearn.base import clone
 
     fresh = clone(estimator)

@@ -1,4 +1,4 @@
-"""The patients of the study: which rows of which table, and how they are split into folds."""
+"""The patients in the study: rows of tables, and their split into folds."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from bayespatch.datasets import load_breast, load_heart, load_readmission
 from bayespatch.encode import Schema
 from bayespatch.validation import check_count
 
-Frame = Any  # a pandas data frame, which `datasets` makes
-Column = Any  # one of its columns
+Frame = Any  # a pandas data frame from `datasets`
+Column = Any  # a column of a data frame
 READMISSION_SIZE = 500
 
 
@@ -26,14 +26,14 @@ class Cohort:
     Attributes
     ----------
     name, title : str
-        For files and for people.
+        Name for files and title for readers.
     X : DataFrame (n, P)
     y : int array (n,)
-        1 where the condition is present.
+        1 if the condition is present.
     condition : str
-        What 1 means.
+        The meaning of 1.
     n_parents : int
-        How many parents the paper has.
+        Number of parents in the paper.
     """
 
     name: str
@@ -44,20 +44,20 @@ class Cohort:
     n_parents: int = 80
 
     def folds(self, n_folds: int, seed: int) -> list[Fold]:
-        """Stratified folds; the same for every method, so that their differences can be paired."""
+        """Stratified folds, the same for all methods, so that differences are paired."""
         from sklearn.model_selection import StratifiedKFold
 
         split = StratifiedKFold(n_folds, shuffle=True, random_state=seed).split(self.X, self.y)
         return [Fold(self, k, train, test, seed) for k, (train, test) in enumerate(split)]
 
     def only(self, features: list[str]) -> Cohort:
-        """The same patients with some of their features."""
+        """The same patients with only some of the features."""
         return Cohort(self.name, self.title, self.X[features], self.y, self.condition, self.n_parents)
 
 
 @dataclass(frozen=True)
 class Fold:
-    """One split of a cohort, and its patients in the forms that methods want."""
+    """A split of a cohort, with the patients in the forms that methods need."""
 
     cohort: Cohort
     number: int
@@ -87,23 +87,23 @@ class Fold:
 
     @property
     def method_seed(self) -> int:
-        """For a method's own randomness: another number in each fold."""
+        """The seed for a method, different in each fold."""
         return 1000 * self.seed + self.number
 
     @cached_property
     def schema(self) -> Schema:
-        """How the columns are coded, learned from the training table alone."""
+        """The coding of the columns, learned only from the training table."""
         return Schema.learn(self.X_train, self.y_train)
 
     @cached_property
     def codes(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Training and test table as codes; an unseen value has a code that nobody shares; constant columns are 0."""
+        """Codes of the training and test table; an unseen value has a unique code, and constant columns are 0."""
         both = (self.schema.encode(X).x for X in (self.X_train, self.X_test))
         return tuple(np.nan_to_num(x, nan=0.0).astype(np.int64) for x in both)  # type: ignore[return-value]
 
     @cached_property
     def numbers(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Both tables for methods that add and multiply: categories one-hot, numbers standardised, gaps filled."""
+        """Both tables for numeric methods: one-hot categories, standardized numbers, missing values filled in."""
         transform = _numeric(self.X_train)
         return np.asarray(transform.fit_transform(self.X_train)), np.asarray(transform.transform(self.X_test))
 
@@ -123,7 +123,7 @@ def _numeric(X: Frame) -> Any:
 
 
 def heart() -> Cohort:
-    """Cleveland in the paper's bins: the 297 patients without a gap (the paper says 274).
+    """The Cleveland data in the paper's bins: the 297 patients without missing values (the paper states 274).
 
     >>> len(heart().y)
     297
@@ -133,7 +133,7 @@ def heart() -> Cohort:
 
 
 def breast(seed: int) -> Cohort:
-    """Ljubljana in the paper's bins: all 81 complete patients with recurrence and 81 of the 196 without.
+    """The Ljubljana data in the paper's bins: all 81 complete patients with recurrence and 81 of the 196 without.
 
     >>> int(breast(seed=0).y.sum()), len(breast(seed=0).y)
     (81, 162)
@@ -145,23 +145,23 @@ def breast(seed: int) -> Cohort:
 
 
 def full_heart() -> Cohort:
-    """All 303 patients of Cleveland, values as they are."""
+    """All 303 patients of the Cleveland data, with the original values."""
     X, y = load_heart()
     return Cohort("heart-full", "Heart disease, all 303", X, y.to_numpy().astype(np.int64), "heart disease")
 
 
 def full_breast() -> Cohort:
-    """All 286 patients of Ljubljana, values as they are, classes as unequal as they are."""
+    """All 286 patients of the Ljubljana data, with the original values and class frequencies."""
     X, y = load_breast()
     recurred = (y == "recurrence-events").to_numpy().astype(np.int64)
     return Cohort("breast-full", "Breast cancer, all 286", X, recurred, "recurrence")
 
 
 def readmission(path: str | os.PathLike[str], seed: int, size: int = READMISSION_SIZE) -> list[Cohort]:
-    """Two samples of the readmission table in the paper's bins, without a common patient.
+    """Two disjoint samples of patients from the readmission table in the paper's bins.
 
-    The paper's accuracies are the means of its sensitivities and specificities, so its samples were balanced; these
-    are. A patient counts once, with the first stay; patients with a gap are left out.
+    The paper's accuracies are the means of its sensitivities and specificities, so its samples must have been balanced,
+    as these are. Only the first stay of each patient counts; patients with missing values are left out.
     """
     check_count("size", size, at_least=20)
     X, y = _complete(*load_readmission(path, discretize="paper"))
@@ -177,11 +177,11 @@ def readmission(path: str | os.PathLike[str], seed: int, size: int = READMISSION
 
 
 def _complete(X: Frame, y: Column) -> tuple[Frame, Column]:
-    there = X.notna().all(axis=1)
-    return X[there], y[there]
+    complete = X.notna().all(axis=1)
+    return X[complete], y[complete]
 
 
 def _balanced(positive: NDArray[np.bool_], n_each: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """`n_each` rows of each class; those of a class stand in random order, one class after the other."""
+    """`n_each` rows of each class, class by class, in random order within a class."""
     classes = (np.flatnonzero(~positive), np.flatnonzero(positive))
     return np.concatenate([rng.permutation(rows)[:n_each] for rows in classes])

@@ -1,4 +1,4 @@
-"""How good predicted probabilities are, against what happened."""
+"""Measures of predicted probabilities, compared with the outcomes."""
 
 from __future__ import annotations
 
@@ -19,25 +19,25 @@ MEASURES = (
     "log_loss",
     "calibration_error",
 )
-FLOOR = 1e-6  # log loss takes no probability below this: one certain error must not decide a comparison
+FLOOR = 1e-6  # smallest probability in the log loss, so that a single error with certainty does not decide a comparison
 
 
 def measures(y: ArrayLike, probability: ArrayLike) -> dict[str, float]:
-    """All measures of the study; NaN where a measure is not defined (no positive prediction: no precision).
+    """All measures of the study; NaN if a measure is undefined (such as precision without positive predictions).
 
     Parameters
     ----------
     y : array of shape (n,)
-        1 where the condition is present.
+        1 if the condition is present.
     probability : array of shape (n,)
-        Its predicted probability; a case is called positive above 0.5, as in the paper.
+        Predicted probability of the condition; as in the paper, a prediction is positive above 0.5.
 
     Returns
     -------
     dict
-        accuracy, sensitivity (recall), specificity, precision, F-measure; the area under the ROC curve; mean
-        log loss; and the expected calibration error: the mean distance, over ten equal bins of probability weighted by
-        their cases, between the mean probability and the share of positives.
+        Accuracy, sensitivity (recall), specificity, precision, F-measure, the area under the ROC curve, mean log loss,
+        and the expected calibration error: the mean distance between the mean probability and the share of positives,
+        over ten bins of equal width weighted by their number of cases.
 
     Examples
     --------

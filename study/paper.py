@@ -1,6 +1,6 @@
-"""The paper's own numbers, transcribed with the labels of its tables; percentages as it prints them.
+"""The paper's numbers, transcribed with the labels of its tables; percentages are as printed.
 
-Nothing here enters a computation of ours. Rows that the paper repeats by mistake are transcribed as they stand
+Our computations do not use any of these numbers. Rows that the paper repeats by mistake are transcribed without changes
 (docs/errata.md, item 6).
 """
 
@@ -82,7 +82,7 @@ PRINTED: dict[tuple[str, bool, str], tuple[tuple[float, ...], tuple[float, ...]]
 }
 
 # tab:comparison1: method -> accuracy, sensitivity, specificity, precision (recall is sensitivity), heart then breast.
-# Names of methods are those of our tables; the paper does not say what classifies BCM's mixtures.
+# Methods have the names of our tables; the paper does not state which classifier it applies to BCM's mixtures.
 COMPARISON: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "Model I": ((0.83, 0.82, 0.83, 0.84), (0.78, 0.86, 0.70, 0.73)),
     "Model II": ((0.84, 0.84, 0.84, 0.84), (0.79, 0.87, 0.71, 0.75)),
@@ -138,13 +138,13 @@ READMISSION: dict[str, tuple[float, float, float, float, float]] = {
     "AdaBoost (5, discriminants)": (74.3, 79.7, 68.7, 72.1, 75.5),
 }
 
-# fig:sample1 (a table): the patient, in the paper's codes, which count from 1 in the order of tab:heart.
+# fig:sample1 (a table): the patient in the paper's codes, numbered from 1 in the order of tab:heart.
 SAMPLE_PATIENT = (2, 1, 3, 2, 3, 1, 1, 3, 2, 2, 2, 1, 2)
 SAMPLE_PATIENT_IS_ILL = True  # "True Health" 2
 
 
 def measures_of(cohort: str, method: str) -> dict[str, float]:
-    """What the paper prints about a method, as shares; empty where it has nothing.
+    """The paper's results for a method, as fractions; empty if there are none.
 
     >>> measures_of("heart", "Model II")["accuracy"], measures_of("heart", "naive Bayes")
     (0.84, {})
@@ -159,6 +159,6 @@ def measures_of(cohort: str, method: str) -> dict[str, float]:
 
 
 def results_of(cohort: str, supervised: bool, model: str) -> dict[str, float]:
-    """The means that the paper prints in its tables of results, as shares; empty where it has none (Model III)."""
+    """The means in the paper's tables of results, as fractions; empty if there are none (Model III)."""
     means, _ = PRINTED.get((cohort, supervised, model), ((), ()))
     return {name: round(value / 100.0, 4) for name, value in zip(MEASURES, means, strict=False)}

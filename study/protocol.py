@@ -1,4 +1,4 @@
-"""Cross-validation as in the paper: five folds, parents drawn anew in each, the same folds for every method."""
+"""Cross-validation as in the paper: five folds, new parents in each fold, and the same folds for every method."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ Floats = NDArray[np.float64]
 Tell = Callable[[str], object]
 
 MODELS = ("I", "II", "III")
-# How a classifier of ours is set up, and what it is called in tables.
+# Settings of our classifiers, and their names in tables.
 PAPER, BALANCED, OURS = "paper", "paper, balanced parents", "our defaults"
 SETTINGS = (PAPER, BALANCED, OURS)
-AS_PRINTED = "as printed"  # the paper's constants, balanced parents, and the likelihood that it prints
+AS_PRINTED = "as printed"  # the paper's constants and printed likelihood, with balanced parents
 
 
 @dataclass(frozen=True)
 class StudySizes:
-    """How much work: the full study, or the quick one that only shows that everything runs.
+    """The size of the computations: the full study, or a quick one that only shows that everything runs.
 
     Attributes
     ----------
     n_folds : int
-        Folds of the cross-validations.
+        Number of folds in cross-validation.
     n_parents : int or None
-        At most so many parents; None: as many as the paper.
+        Maximum number of parents; None: the same as in the paper.
     chains, warmup, draws : int
-        Of the classifiers in the main tables. Votes settle within a few sweeps, so these are short.
+        Chains of the classifiers in the main tables. They are short, because votes converge within a few sweeps.
     scan_warmup, scan_draws : int
-        Of the one chain of a classifier in the sensitivity analyses and on the readmission samples.
+        Length of the single chain of a classifier in the sensitivity analyses and on the readmission samples.
     importance_warmup, importance_draws : int
-        Of each of two chains where the importance of features itself is shown, which moves slowly.
+        Length of each of two chains for the importance of features, which moves slowly.
     prediction_draws : int
-        Of the votes that a prediction averages.
+        Number of votes that a prediction averages.
     case_sweeps : int
-        Of a chain of the Bayesian Case Model.
+        Sweeps of a chain of the Bayesian Case Model.
     readmission : int
         Patients in each readmission sample.
     scan_all : bool
-        All values in the sensitivity analyses; False: the first, the middle and the last.
+        Whether sensitivity analyses use all values; if False, they use the first, the middle and the last.
     """
 
     n_folds: int = 5
@@ -89,20 +89,20 @@ QUICK = StudySizes(
 
 @dataclass(frozen=True)
 class Patchwork:
-    """One way to set up our classifier; called with a fold, it predicts that fold's test cases.
+    """A setting of our classifier. Calling it with a fold predicts the test cases of the fold.
 
     Attributes
     ----------
     setting : {"paper", "paper, balanced parents", "our defaults", "as printed"}
-        The paper's constants and S random parents; the same with as many parents of each class; what
-        `PatchworkClassifier()` does when nothing is said; or balanced parents with the likelihood as printed.
+        The paper's constants and S random parents; the same with equal numbers of parents from each class; the defaults
+        of `PatchworkClassifier()`; or balanced parents with the likelihood as printed.
     model : {"I", "II", "III"}
     supervised : bool
     sizes : StudySizes
     scan : bool
-        One short chain: for sensitivity analyses.
+        Whether to run a single short chain, for sensitivity analyses.
     n_parents : int, optional
-        Another number of parents than the paper's.
+        Number of parents, if different from the paper.
     constants : pairs
         Hyperparameters that differ from the paper's.
     """
@@ -116,16 +116,16 @@ class Patchwork:
     constants: tuple[tuple[str, float], ...] = ()
 
     def classifier(self, fold: Fold) -> PatchworkClassifier:
-        """The classifier, not yet fitted."""
+        """The unfitted classifier."""
         sizes = self.sizes
         run: dict[str, Any] = dict(chains=sizes.chains, warmup=sizes.warmup, draws=sizes.draws)
         if self.scan:
             run = dict(chains=1, warmup=sizes.scan_warmup, draws=sizes.scan_draws)
         run.update(supervised=self.supervised, random_state=fold.method_seed)
         if self.setting == OURS:
-            # Fewer neighbors make sweeps cheap and chains slower to settle: three times as many.
+            # With fewer neighbors, sweeps are cheaper but chains converge more slowly, so run three times as many.
             longer = {name: 3 * run[name] for name in ("warmup", "draws")}
-            # Without outcomes there is nothing that importances could predict.
+            # Without outcomes, there is nothing for importances to predict.
             importances = "predictive" if self.supervised else "joint"
             return PatchworkClassifier(model=self.model, importances=importances, **{**run, **longer})
         n_parents = self.n_parents or fold.cohort.n_parents
@@ -142,32 +142,33 @@ class Patchwork:
         )
 
     def fit(self, fold: Fold) -> PatchworkClassifier:
-        """The classifier, fitted to the fold's training cases.
+        """The classifier, fitted to the training cases of the fold.
 
-        Chains as short as these have not mixed in the importance of features; the votes, which predict, have.
+        In chains this short, the importances of features have not mixed, but the votes, which determine predictions,
+        have.
         """
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", MixingWarning)
             return self.classifier(fold).fit(fold.X_train, fold.y_train)
 
     def __call__(self, fold: Fold) -> Floats:
-        """Probabilities of the condition in the fold's test cases."""
+        """Probabilities of the condition for the test cases of the fold."""
         return predict(self.fit(fold), fold, self.sizes)
 
 
 def predict(fitted: PatchworkClassifier, fold: Fold, sizes: StudySizes) -> Floats:
-    """Probabilities of the condition in the fold's test cases."""
+    """Probabilities of the condition for the test cases of the fold."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnseenValueWarning)  # a rare value may lie in the test fold alone
-        warnings.simplefilter("ignore", PrecisionWarning)  # chains are short, and their draws few
+        warnings.simplefilter("ignore", UnseenValueWarning)  # a rare value may occur only in the test fold
+        warnings.simplefilter("ignore", PrecisionWarning)  # chains are short, so there are few draws
         return np.asarray(averaging_more(fitted, sizes).predict_proba(fold.X_test)[:, 1])
 
 
 def averaging_more(fitted: PatchworkClassifier, sizes: StudySizes) -> PatchworkClassifier:
-    """The same classifier, which draws neighbors several times under each draw of the importance of features.
+    """The same classifier, but with several draws of neighbors for each draw of the importances.
 
-    After short chains there are few draws of importance, and the average of as few votes would be noisy: with 40
-    neighbors one draw of a vote has a standard deviation of .08. Neighbors are cheap to draw.
+    Short chains have few draws of the importances, and an average over equally few votes would be noisy: with 40
+    neighbors, a single vote has a standard deviation of 0.08. Drawing neighbors is cheap.
     """
     posterior = fitted.posterior_
     times = sizes.prediction_draws // (posterior.n_chains * posterior.n_draws)
@@ -198,16 +199,16 @@ def evaluate(
     ----------
     cohort : Cohort
     methods : dict
-        Key -> method; a key is a string or a tuple, one string for each of `keys`. A method may return several
-        results by name; then the name is added to the key's last part.
+        Key -> method. A key is a string, or a tuple with one string for each of `keys`. If a method returns several
+        results by name, the name is added to the last part of the key.
     folds : Folds
-    keys : names of the columns that the parts of a key fill
-    tell : called with what is being done
+    keys : names of the columns for the parts of a key
+    tell : called with a description of the current step
 
     Returns
     -------
-    scores : records: cohort, the key, fold, all measures
-    predictions : records: cohort, the key, fold, patient (row of the cohort), outcome, probability
+    scores : records with cohort, key, fold and all measures
+    predictions : records with cohort, key, fold, patient (row of the cohort), outcome and probability
     """
     scores, predictions = [], []
     folds = list(folds)
@@ -215,8 +216,8 @@ def evaluate(
         parts = key if isinstance(key, tuple) else (key,)
         tell(f"{cohort.name}: {', '.join(map(str, parts))}")
         for fold in folds:
-            found = method(fold)
-            named = found if isinstance(found, Mapping) else {"": found}
+            result = method(fold)
+            named = result if isinstance(result, Mapping) else {"": result}
             for name, probability in named.items():
                 label = (*parts[:-1], f"{parts[-1]}, {name}" if name else parts[-1])
                 base = {"cohort": cohort.name, **dict(zip(keys, label, strict=True)), "fold": fold.number + 1}

@@ -1,4 +1,4 @@
-"""The study's folder: tables, pictures and a record of each finished part, all written atomically."""
+"""The folder of the study: tables, figures and a record of each finished part, all written atomically."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from study.parts import PARTS, Context, Part
 from study.tables import Table, write_atomically
 
 PACKAGES = ("numpy", "scipy", "scikit-learn", "numba")
-MAX_MARKDOWN_ROWS = 250  # longer tables are for programs, or for a picture
+MAX_MARKDOWN_ROWS = 250  # longer tables are only for programs and figures
 
 
 def versions() -> dict[str, str]:
-    """Of Python and of what the numbers depend on."""
+    """Versions of Python and of the packages that the results depend on."""
     return {
         "python": platform.python_version(),
         "bayespatch": __version__,
@@ -29,7 +29,7 @@ def versions() -> dict[str, str]:
 
 
 class Results(Mapping[str, Table]):
-    """The tables in a folder by name, and which parts are finished.
+    """The tables in a folder by name, and the finished parts.
 
     Examples
     --------
@@ -54,28 +54,28 @@ class Results(Mapping[str, Table]):
         return sum(1 for _ in self)
 
     def record(self, part: Part) -> dict[str, Any] | None:
-        """What is known about a finished part: its key, seconds, versions, tables."""
+        """The record of a finished part: key, seconds, versions, tables."""
         path = self.folder / "parts" / f"{part.name}.json"
         try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        return found
+        return record
 
     def is_finished(self, part: Part, context: Context) -> bool:
-        """Whether this part has been run with these settings and its tables are there."""
+        """Whether this part has been run with these settings and its tables exist."""
         record = self.record(part)
         return (
             record is not None and record["key"] == key_of(part, context) and all(n in self for n in record["tables"])
         )
 
     def holds_full_study(self) -> bool:
-        """Whether a part of the full study lies here, which a quick one must not replace."""
+        """Whether the folder contains a part of the full study, which a quick study must not replace."""
         records = [self.record(part) for part in PARTS]
         return any(not record["key"]["quick"] for record in records if record is not None)
 
     def store(self, part: Part, context: Context, tables: list[Table], seconds: float) -> None:
-        """Write a part's tables and, last, the record that says that it is finished."""
+        """Write the tables of a part and then the record that marks it as finished."""
         record = {
             "key": key_of(part, context),
             "seconds": round(seconds, 2),
@@ -91,23 +91,23 @@ class Results(Mapping[str, Table]):
         write_atomically(self.folder / "parts" / f"{part.name}.json", json.dumps(record, indent=1) + "\n")
 
     def draw(self, changed: set[str], context: Context) -> list[str]:
-        """Draw the pictures whose tables have changed, or which are not there; returns their names."""
-        drawn = []
+        """Draw the figures that are missing or whose tables have changed; returns their names."""
+        names = []
         for picture in PICTURES:
             path = self.folder / "figures" / f"{picture.name}.png"
             if any(name not in self for name in picture.needs):
                 continue
             if path.exists() and not changed & set(picture.needs):
                 continue
-            found = versions()
-            about_it = f"seed {context.seed}, bayespatch {found['bayespatch']}"
-            write_atomically(path, to_png(picture.draw({name: self[name] for name in picture.needs}), about_it))
-            drawn.append(picture.name)
-        return drawn
+            packages = versions()
+            source = f"seed {context.seed}, bayespatch {packages['bayespatch']}"
+            write_atomically(path, to_png(picture.draw({name: self[name] for name in picture.needs}), source))
+            names.append(picture.name)
+        return names
 
 
 def key_of(part: Part, context: Context) -> dict[str, Any]:
-    """What a part's results depend on: if it is the same, they are not computed again."""
+    """Everything that the results of a part depend on; if it is unchanged, they are not recomputed."""
     from study.protocol import QUICK
 
     return {
@@ -120,8 +120,8 @@ def key_of(part: Part, context: Context) -> dict[str, Any]:
 
 
 def about(record: Mapping[str, Any]) -> str:
-    """Where a table comes from, in one line."""
+    """The source of a table in one line."""
     key = record["key"]
-    found = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
+    packages = ", ".join(f"{name} {version}" for name, version in record["versions"].items())
     size = "quick" if key["quick"] else "full"
-    return f"*{size} study, part {key['part']}, seed {key['seed']}, {record['seconds']} s; {found}*"
+    return f"*{size} study, part {key['part']}, seed {key['seed']}, {record['seconds']} s; {packages}*"

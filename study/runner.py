@@ -1,4 +1,4 @@
-"""Runs the study part by part; what is finished is not run again."""
+"""Runs the study part by part, skipping finished parts."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ def run(
     again: bool = False,
     tell: Callable[[str], object] | None = None,
 ) -> Path:
-    """Run the paper's experiments and write their tables, pictures and the page that walks through them.
+    """Run the paper's experiments and write tables, figures and a page that presents them.
 
     Parameters
     ----------
     out : path
-        The folder for the results. A part that lies there finished, with the same settings and version, is kept.
+        The folder for the results. Finished parts with the same settings and version are kept.
     quick : bool
-        Everything at a size that takes two or three minutes: to see that it runs, not to learn from it.
+        Run everything at a size that takes two or three minutes, only to test that it runs.
     only : names of parts
-        Only these; empty: all.
+        Run only these parts; by default all.
     readmission : path, optional
-        UCI's diabetic_data.csv; without it the part on readmission is skipped.
+        diabetic_data.csv from UCI; without it, the part on readmission is skipped.
     seed : int
-        From which everything follows: the same seed gives the same tables, but for measured times.
+        The same seed gives the same tables, except for measured times.
     again : bool
-        Run finished parts again.
+        Whether to rerun finished parts.
     tell : function, optional
-        Takes lines about the progress; by default they go to stderr.
+        Called with progress messages; by default they go to stderr.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def run(
     table = None if readmission is None else Path(readmission)
     if table is not None and not table.is_file():
         raise ValueError(
-            f"readmission={str(readmission)!r} is not a file; get diabetic_data.csv from "
+            f"readmission={str(readmission)!r} is not a file; download diabetic_data.csv from "
             "https://doi.org/10.24432/C5230J, or leave it out to skip that part"
         )
     folder = Path(out)
@@ -64,36 +64,37 @@ def run(
         raise ValueError(f"out={str(out)!r} is a file; pass a folder")
     results = Results(folder)
     if quick and results.holds_full_study():
-        raise ValueError(f"out={str(out)!r} holds results of the full study; pass another folder for the quick one")
+        raise ValueError(f"out={str(out)!r} contains results of the full study; pass another folder for the quick one")
     check_matplotlib()
     say = tell or (lambda line: print(line, file=sys.stderr, flush=True))
     context = Context(check_seed(seed), QUICK if quick else FULL, table, _detail(tell))
 
     parts = [part for part in PARTS if not chosen or part.name in chosen]
     for part in [part for part in parts if part.needs_readmission and table is None]:
-        say(f"{part.name}: skipped, it needs the readmission table (pass its path)")
+        say(f"{part.name}: skipped because it needs the readmission table (pass its path)")
         parts.remove(part)
-    left = [part for part in parts if again or not results.is_finished(part, context)]
-    if len(left) < len(parts):
-        say(f"{len(parts) - len(left)} of {len(parts)} parts are finished already")
-    if left and not quick:
-        say(f"{len(left)} parts to run: about {sum(part.seconds for part in left) / 60:.0f} minutes on two quiet cores")
+    remaining = [part for part in parts if again or not results.is_finished(part, context)]
+    if len(remaining) < len(parts):
+        say(f"{len(parts) - len(remaining)} of {len(parts)} parts are already finished")
+    if remaining and not quick:
+        minutes = sum(part.seconds for part in remaining) / 60
+        say(f"{len(remaining)} parts to run: about {minutes:.0f} minutes on two idle cores")
     changed: set[str] = set()
-    for number, part in enumerate(left, start=1):
-        say(f"[{number}/{len(left)}] {part.name}: {part.title} ({part.labels})")
+    for number, part in enumerate(remaining, start=1):
+        say(f"[{number}/{len(remaining)}] {part.name}: {part.title} ({part.labels})")
         begun = time.perf_counter()
         tables = part.compute(context)
         seconds = time.perf_counter() - begun
         results.store(part, context, tables, seconds)
-        changed |= {found.name for found in tables}
-        say(f"[{number}/{len(left)}] {part.name}: {seconds:.1f} s")
+        changed |= {stored.name for stored in tables}
+        say(f"[{number}/{len(remaining)}] {part.name}: {seconds:.1f} s")
     drawn = results.draw(changed, context)
-    say(f"{len(drawn)} pictures drawn")
+    say(f"{len(drawn)} figures drawn")
     return write_page(results, context)
 
 
 def _detail(tell: Callable[[str], object] | None) -> Callable[[str], object]:
-    """What a part does just now: a line that is overwritten, and only where a person watches."""
+    """Shows the current step of a part on a line that is overwritten, only on a terminal."""
     if tell is not None or not sys.stderr.isatty():
         return lambda line: None
     return lambda line: print(f"\r\x1b[K    {line[:100]}", end="\r", file=sys.stderr, flush=True)

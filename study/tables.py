@@ -1,4 +1,4 @@
-"""Results as tables: written as CSV for programs and as Markdown for people, and read back."""
+"""Tables of results, written as CSV for programs and as Markdown for readers, and read from CSV."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Table:
 
     @classmethod
     def from_csv(cls, name: str, text: str) -> Table:
-        """What `to_csv` wrote; words that look like numbers come back as numbers."""
+        """Read the result of `to_csv`; strings that look like numbers become numbers."""
         lines = list(csv.reader(io.StringIO(text)))
         return cls(name, "", tuple(lines[0]), [tuple(_read(cell) for cell in line) for line in lines[1:]])
 
@@ -64,13 +64,13 @@ class Table:
         return [row[place] for row in self.rows]
 
     def where(self, **values: Any) -> Table:
-        """The rows that have these values."""
-        wanted = {self.columns.index(name): value for name, value in values.items()}
-        rows = [row for row in self.rows if all(row[place] == value for place, value in wanted.items())]
+        """The rows with these values."""
+        conditions = {self.columns.index(name): value for name, value in values.items()}
+        rows = [row for row in self.rows if all(row[column] == value for column, value in conditions.items())]
         return Table(self.name, self.caption, self.columns, rows)
 
     def to_csv(self) -> str:
-        """All digits, so that nothing is lost on the way back."""
+        """The table as CSV with all digits, so that reading it loses nothing."""
         file = io.StringIO()
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(self.columns)
@@ -78,7 +78,7 @@ class Table:
         return file.getvalue()
 
     def to_markdown(self, digits: int = 3) -> str:
-        """As people read it."""
+        """The table as Markdown for readers."""
         lines = ["| " + " | ".join(self.columns) + " |", "|" + "---|" * len(self.columns)]
         lines += ["| " + " | ".join(_short(cell, digits) for cell in row) + " |" for row in self.rows]
         return "\n".join(lines)
@@ -94,13 +94,13 @@ def summary(
 ) -> Table:
     """Mean and SD over folds of several measures, one row for each combination of `by`, in order of appearance.
 
-    `paper` may say, from the values of `by`, which means the paper has; they and the difference in accuracy are added.
+    `paper`, if passed, maps the values of `by` to the paper's means; these and the difference in accuracy are added.
     """
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in table.records():
         groups.setdefault(tuple(row[key] for key in by), []).append(row)
     printed = {key: paper(*key) for key in groups} if paper is not None else {}
-    in_paper = list(dict.fromkeys(measure for found in printed.values() for measure in found))
+    in_paper = list(dict.fromkeys(measure for means in printed.values() for measure in means))
     records = []
     for key, members in groups.items():
         record: dict[str, Any] = dict(zip(by, key, strict=True))
@@ -111,21 +111,21 @@ def summary(
         for measure in in_paper:
             record[f"paper's {measure}"] = printed[key].get(measure)
         if "accuracy" in in_paper:
-            theirs = printed[key].get("accuracy")
-            record["difference"] = None if theirs is None else record["accuracy"] - theirs
+            paper_accuracy = printed[key].get("accuracy")
+            record["difference"] = None if paper_accuracy is None else record["accuracy"] - paper_accuracy
         records.append(record)
     return Table.of_records(name, caption, records)
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
-    """A file that is there entirely or not at all."""
+    """Write a file so that it is complete or does not exist."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path, PUBLIC) as file:
         file.write(content.encode("utf-8") if isinstance(content, str) else content)
 
 
 def _plain(value: Any) -> Cell:
-    """NumPy's numbers as Python's; what is not a number is nothing."""
+    """Convert NumPy numbers to Python numbers, and NaN to None."""
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and np.isnan(value) else value

@@ -1,4 +1,4 @@
-"""The Bayesian Case Model of Kim, Rudin and Shah (2014), from its description: the paper's nearest relative.
+"""The Bayesian Case Model of Kim, Rudin and Shah (2014), implemented from its description.
 
 Each of S clusters has a prototype, one of the cases, and a subspace, the features in which the prototype is typical:
 
@@ -7,12 +7,12 @@ Each of S clusters has a prototype, one of the cases, and a subspace, the featur
     mixture_i   ~ Dirichlet(alpha/S, ..., alpha/S)
     cluster_ij  ~ mixture_i,                    x_ij ~ outcomes_(cluster_ij), j
 
-Outcome distributions and mixtures are integrated out (collapsed Gibbs sampling). Prototypes are cases and cases come
-from prototypes, so the description defines a posterior given the data and not a way to draw data: tests that simulate
-do not apply, and the sampler is held against enumerated posteriors instead.
+Outcome distributions and mixtures are integrated out (collapsed Gibbs sampling). Because prototypes are cases and cases
+come from prototypes, the description defines a posterior given the data but no way to draw data. So simulation-based
+tests do not apply, and the sampler is compared with enumerated posteriors instead.
 
-Departs from Kim et al.: a prototype and its subspace are drawn together, and two clusters may change places in a case;
-both leave the posterior as it is, and without the second a chain with a small alpha does not move.
+Departs from Kim et al.: a prototype and its subspace are drawn together, and two clusters may be exchanged in a case.
+Both leave the posterior invariant; without the second, a chain with a small alpha does not move.
 """
 
 from __future__ import annotations
@@ -64,17 +64,17 @@ class State(NamedTuple):
 
 
 class FittedCases(NamedTuple):
-    """What a chain has found.
+    """The result of a chain.
 
     Attributes
     ----------
     model : CaseModel
     state : State
-        The draw of highest joint probability in the second half of the chain.
+        The draw with the highest joint probability in the second half of the chain.
     outcomes : array of shape (S, P, V)
-        Mean outcome distributions given that draw.
+        Mean outcome distributions given this draw.
     log_joint : array of shape (sweeps,)
-        Along the chain.
+        Log joint probability after each sweep.
     """
 
     model: CaseModel
@@ -83,14 +83,14 @@ class FittedCases(NamedTuple):
     log_joint: Floats
 
     def mixtures(self, x: Ints, rng: np.random.Generator, n_sweeps: int = 100) -> Floats:
-        """The mean mixture over the clusters of cases, old or new, given the outcome distributions; (n, S)."""
+        """The mean mixture over clusters, (n, S), of old or new cases, given the outcome distributions."""
         return self.shares(x, rng, n_sweeps)[0]
 
     def shares(self, x: Ints, rng: np.random.Generator, n_sweeps: int = 100) -> tuple[Floats, Floats]:
         """Mixtures (n, S), and the probability that a feature of a case comes from a cluster (n, P, S)."""
         n_cases, n_features = x.shape
         n_clusters = self.model.n_clusters
-        # How well each cluster explains each value; a value that the training cases lack says nothing.
+        # How well each cluster explains each value; a value that is missing from the training cases is not informative.
         known = x < self.outcomes.shape[2]
         fit = np.moveaxis(self.outcomes[:, np.arange(n_features), np.where(known, x, 0)], 0, -1)
         fit = np.where(known[:, :, None] & (fit > 0.0), fit, 1.0)
@@ -116,7 +116,7 @@ class FittedCases(NamedTuple):
 
 
 def fit_cases(x: Ints, n_values: Ints, model: CaseModel, rng: np.random.Generator, n_sweeps: int = 200) -> FittedCases:
-    """Run one chain over the cases x (N, P) and keep its best draw.
+    """Run one chain for the cases x (N, P) and keep the best draw.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def fit_cases(x: Ints, n_values: Ints, model: CaseModel, rng: np.random.Generato
 
 
 def start(x: Ints, model: CaseModel, rng: np.random.Generator) -> State:
-    """A first draw: everything from its prior, features independent of each other."""
+    """The initial state: everything from its prior, with independent features."""
     shape = (model.n_clusters, x.shape[1])
     return State(
         rng.integers(model.n_clusters, size=x.shape),
@@ -149,7 +149,7 @@ def start(x: Ints, model: CaseModel, rng: np.random.Generator) -> State:
 
 
 def sweep(state: State, x: Ints, n_values: Ints, model: CaseModel, rng: np.random.Generator) -> State:
-    """The clusters of all features given prototypes and subspaces, then these given the clusters."""
+    """Update the clusters of all features given prototypes and subspaces, then these given the clusters."""
     from study.bcm.kernel import update_assignments  # loads Numba
 
     assignments = state.assignments.copy()
@@ -162,7 +162,7 @@ def sweep(state: State, x: Ints, n_values: Ints, model: CaseModel, rng: np.rando
 
 
 def log_joint(state: State, x: Ints, n_values: Ints, model: CaseModel) -> float:
-    """log p(x, clusters, prototypes, subspaces), mixtures and outcome distributions integrated out."""
+    """log p(x, clusters, prototypes, subspaces), with mixtures and outcome distributions integrated out."""
     counts = _counts(state.assignments, x, model.n_clusters, int(n_values.max()))
     pseudo = pseudo_counts(state, x, n_values, model)
     there = pseudo > 0.0
@@ -178,7 +178,7 @@ def log_joint(state: State, x: Ints, n_values: Ints, model: CaseModel) -> float:
 
 
 def pseudo_counts(state: State, x: Ints, n_values: Ints, model: CaseModel) -> Floats:
-    """g_sj(v), (S, P, V); 0 where feature j has no value v."""
+    """g_sj(v), (S, P, V); 0 if feature j has no value v."""
     values = np.arange(int(n_values.max()))
     typical = state.subspaces[:, :, None] & (x[state.prototypes][:, :, None] == values)
     exists = values < n_values[:, None]
@@ -186,7 +186,7 @@ def pseudo_counts(state: State, x: Ints, n_values: Ints, model: CaseModel) -> Fl
 
 
 def _counts(assignments: Ints, x: Ints, n_clusters: int, n_codes: int) -> Ints:
-    """How often a cluster has each value of each feature, (S, P, V)."""
+    """The number of times that a cluster has each value of each feature, (S, P, V)."""
     counts = np.zeros((n_clusters, x.shape[1], n_codes), dtype=np.int64)
     np.add.at(counts, (assignments, np.arange(x.shape[1]), x), 1)
     return counts
@@ -195,7 +195,7 @@ def _counts(assignments: Ints, x: Ints, n_clusters: int, n_codes: int) -> Ints:
 def _draw_prototypes(
     counts: Ints, x: Ints, n_values: Ints, model: CaseModel, rng: np.random.Generator
 ) -> tuple[Ints, NDArray[np.bool_]]:
-    """Prototypes with their subspaces summed out, then the subspaces; outcome distributions integrated out."""
+    """Draw prototypes with their subspaces summed out, then the subspaces; outcome distributions are integrated out."""
     base, high = model.base, model.base * (1.0 + model.boost)
     n = counts.sum(axis=2)
     flat = gammaln(base + counts) - gammaln(base)  # 0 for values that do not exist
@@ -214,7 +214,7 @@ def _draw_prototypes(
 
 
 def _exchange(clusters: Ints, fit: Floats, rng: np.random.Generator) -> Ints:
-    """Two clusters change places in each case, where that fits (Metropolis); fit is logarithmic, (n, P, S)."""
+    """Propose to exchange two clusters in each case (Metropolis); `fit` is logarithmic, (n, P, S)."""
     a, b = rng.integers(fit.shape[2], size=(2, len(clusters), 1))
     swapped = np.where(clusters == a, b, np.where(clusters == b, a, clusters))
     gain = np.take_along_axis(fit, swapped[:, :, None], 2) - np.take_along_axis(fit, clusters[:, :, None], 2)
@@ -223,7 +223,7 @@ def _exchange(clusters: Ints, fit: Floats, rng: np.random.Generator) -> Ints:
 
 
 def _choose(log_weights: Floats, rng: np.random.Generator) -> Ints:
-    """One index per row, in proportion to the weights."""
+    """Draw one index per row, with probability proportional to the weights."""
     weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True)).cumsum(axis=1)
     thresholds = rng.random(len(weights))[:, None] * weights[:, -1:]
     return (weights <= thresholds).sum(axis=1)

@@ -1,6 +1,7 @@
-"""The inner loop of the Bayesian Case Model: which cluster each feature of each case comes from.
+"""The inner loop of the Bayesian Case Model, which assigns features of cases to clusters.
 
-Compiled, because it visits N x P x S places in every sweep, one after the other. The random numbers are an argument.
+It is compiled, because it evaluates N x P x S combinations in every sweep, one after another. Random numbers are an
+argument.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ def update_assignments(
     share: float,
     uniforms: NDArray[np.float64],
 ) -> None:
-    """One visit to every feature of every case, mixtures and outcome distributions integrated out; in place.
+    """Update every feature of every case once, in place, with mixtures and outcome distributions integrated out.
 
     Parameters
     ----------
@@ -31,9 +32,9 @@ def update_assignments(
     assignments : array of shape (N, P)
         The cluster of each feature of each case.
     by_case, counts : arrays of shape (N, S) and (S, P, V)
-        How many features of a case, and how often each value of a feature, a cluster has.
+        For each cluster: the number of features of a case, and the number of times that each value of a feature occurs.
     pseudo : array of shape (S, P, V)
-        The Dirichlet parameters of the outcome distributions, 0 where a feature has no such value.
+        The Dirichlet parameters of the outcome distributions, 0 if the feature does not have the value.
     share : float
         alpha / S.
     uniforms : array of shape (N, P + 3)
@@ -71,10 +72,10 @@ def update_assignments(
 def exchange_clusters(
     row: Any, assigned: Any, by_cluster: Any, counts: Any, pseudo: Any, totals: Any, uniforms: Any
 ) -> None:
-    """Propose that two clusters change places in one case, all its features at once (Metropolis).
+    """Propose to exchange two clusters in one case, for all its features at once (Metropolis).
 
-    Where alpha is small, a case keeps to one cluster and cannot leave it feature by feature. The exchange is its own
-    reverse, and leaves the probability of the case's counts as it is: what counts is how well the values fit.
+    If alpha is small, a case stays in one cluster and cannot leave it feature by feature. The exchange is its own
+    inverse and does not change the probability of the case's counts, so only the fit of the values matters.
     """
     n_clusters = counts.shape[0]
     a = min(int(uniforms[0] * n_clusters), n_clusters - 1)

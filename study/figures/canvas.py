@@ -1,4 +1,4 @@
-"""What all figures share: the sheet, colors, means with standard errors. Only this module imports matplotlib."""
+"""Code shared by all figures: sheet, colors, means with standard errors. Only this module imports matplotlib."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ DPI = 130
 
 
 def check_matplotlib() -> None:
-    """Complain before any work where matplotlib is missing."""
+    """Raise an error before long computations if matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -38,7 +38,7 @@ def check_matplotlib() -> None:
 
 
 def to_png(figure: Figure, about: str) -> bytes:
-    """The figure as a file, with a line on where it comes from."""
+    """The figure as a file, with a line that states its source."""
     figure.text(0.995, 0.004, about, ha="right", va="bottom", fontsize=5.5, color="#888888")
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=DPI, metadata={"Description": about})
@@ -46,11 +46,11 @@ def to_png(figure: Figure, about: str) -> bytes:
 
 
 def sheet(rows: int, columns: int, width: float, height: float, **options: Any) -> tuple[Figure, Any]:
-    """A figure with its axes, plain and with small print."""
+    """A plain figure with axes and small print."""
     from matplotlib.figure import Figure
     from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    # Room for the line on where it comes from
+    # Room for the line that states the source
     layout = ConstrainedLayoutEngine(rect=(0.0, 0.1 / height, 1.0, 1.0 - 0.1 / height))
     figure = Figure(figsize=(width, height), layout=layout)
     axes = figure.subplots(rows, columns, squeeze=False, **options)
@@ -67,5 +67,5 @@ def mean_and_error(values: Iterable[Any]) -> tuple[float, float]:
 
 
 def unique(values: Iterable[Any]) -> list[Any]:
-    """In order of appearance."""
+    """Distinct values in order of appearance."""
     return list(dict.fromkeys(values))

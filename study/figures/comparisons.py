@@ -1,4 +1,4 @@
-"""Figures of comparisons: constants, relatives, time."""
+"""Figures of comparisons: constants, similar methods, time."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _bars(ax: Axes, groups: list[str], series: dict[str, list[tuple[float, float
 
 
 def sensitivity_to(name: str, label: str) -> Callable[[Tables], Figure]:
-    """Accuracy and AUC of Models I and II against one constant, with standard errors over folds."""
+    """Accuracy and AUC of Models I and II by one constant, with standard errors over folds."""
 
     def draw(tables: Tables) -> Figure:
         table = tables[f"sensitivity-{name}"]
@@ -105,7 +105,7 @@ def knn(tables: Tables) -> Figure:
 
 
 def bcm(tables: Tables) -> Figure:
-    """``fig:bcmcompare``: our models over the number of parents beside BCM's variants."""
+    """``fig:bcmcompare``: our models by number of parents, compared with BCM's variants."""
     figure, axes = sheet(1, 2, 10, 4.2, sharey=True)
     for ax, (cohort, title) in zip(axes[0], COHORTS.items(), strict=True):
         ours = tables["sensitivity-parents"].where(cohort=cohort)
@@ -127,12 +127,12 @@ def bcm(tables: Tables) -> Figure:
         ax.set_title(title, fontsize=9)
         ax.set_xlabel("accuracy (standard error over folds)", fontsize=8)
         ax.grid(axis="x", color="#eeeeee")
-    axes[0, 0].invert_yaxis()  # of both: they share it
+    axes[0, 0].invert_yaxis()  # of both plots, because they share it
     return figure
 
 
 def tree_ranking(tables: Tables) -> Figure:
-    """``fig:comd31``: share of importance by feature, Model II and a decision tree."""
+    """``fig:comd31``: share of importance by feature in Model II and a decision tree."""
     table = tables["tree-ranking"]
     figure, axes = sheet(1, 2, 9.5, 4)
     for ax, (cohort, title) in zip(axes[0], COHORTS.items(), strict=True):
@@ -170,7 +170,7 @@ def tree_knn(tables: Tables) -> Figure:
 
 
 def time_per_sweep(tables: Tables) -> Figure:
-    """``fig:cpu1``: milliseconds per sweep against the number of parents and of features."""
+    """``fig:cpu1``: milliseconds per sweep by number of parents and features."""
     from matplotlib.ticker import LogLocator, NullLocator
 
     table = tables["time"]

@@ -1,4 +1,4 @@
-"""Figures of patients and features: probabilities, neighbors, importance."""
+"""Figures of patients and features: probabilities, neighbors, importances."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def probabilities(tables: Tables) -> Figure:
-    """``fig:estpr``: estimated probability of the condition, test cases, without and with it."""
+    """``fig:estpr``: estimated probability of the condition for test cases without and with the condition."""
     figure, axes = sheet(2, len(SETTINGS), 9.5, 5.6, sharey=True)
     for row, (cohort, title) in zip(axes, COHORTS.items(), strict=True):
         table = tables[f"{cohort}-probabilities"]
@@ -47,7 +47,7 @@ _SHADES = "red: agrees with the patient, the stronger the more probably it matte
 
 
 def _draw_members(ax: Axes, table: Table, names: dict[Any, str]) -> None:
-    """A patient and those beside it as a grid: codes and values' names; red where the feature agrees and matters."""
+    """A patient and similar cases as a grid of codes and values; red if the feature agrees and matters."""
     features = unique(table.column("feature"))
     members = unique(zip(table.column("part"), table.column("rank"), strict=True))
     for r, (part, rank) in enumerate(members):
@@ -83,7 +83,7 @@ def _draw_members(ax: Axes, table: Table, names: dict[Any, str]) -> None:
 
 
 def patients_of(cohort: str) -> Callable[[Tables], Figure]:
-    """``fig:network1`` and those after it: four patients and their four most influential parents."""
+    """``fig:network1`` and following: four patients and their four most influential parents."""
 
     def draw(tables: Tables) -> Figure:
         table = tables["patients"].where(cohort=cohort)
@@ -102,7 +102,7 @@ def patients_of(cohort: str) -> Callable[[Tables], Figure]:
 
 
 def sample_patient(tables: Tables) -> Figure:
-    """``fig:sample1``: one patient beside prototypes of BCM and parents of Model II."""
+    """``fig:sample1``: one patient with prototypes of BCM and parents of Model II."""
     table = tables["sample-patient"]
     shown = Table("", "", (*table.columns, "part"), [(*row, row[table.columns.index("model")]) for row in table.rows])
     names = {
@@ -142,7 +142,7 @@ def importance(tables: Tables) -> Figure:
 
 
 def ranked_features(tables: Tables) -> Figure:
-    """``fig:posteriorbox2``: accuracy and AUC with the first three features, the next, those after, all."""
+    """``fig:posteriorbox2``: accuracy and AUC with the top three features, the next two groups of three, and all."""
     table = tables["ranked-features"]
     figure, axes = sheet(1, 2, 9, 3.2, sharey=True)
     for ax, (cohort, title) in zip(axes[0], COHORTS.items(), strict=True):

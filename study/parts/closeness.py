@@ -1,4 +1,4 @@
-"""The nearest relatives: KNN with its extensions (``fig:comp3``), decision trees (``fig:comd31``, ``fig:comd32``)."""
+"""The most similar methods: KNN with extensions (``fig:comp3``) and decision trees (``fig:comd31``, ``fig:comd32``)."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from study.tables import Table
 Floats = NDArray[np.float64]
 N_PARENTS = 80
 N_NEIGHBORS = (10, 20, 30, 40)  # K of KNN, and S * alpha of our models
-K_FOR_WEIGHTS = 20  # of the KNN that judges weights and rankings
+K_FOR_WEIGHTS = 20  # K of the KNN for comparing weights and rankings
 CHOICES = ("all, equal", "all, weighted", "top 3", "top 6", "top 9")
 
 
 def nearest_neighbors(context: Context) -> list[Table]:
-    """KNN, KNN by distance, KNN with feature weights and our models, with as many neighbors."""
+    """KNN, KNN by distance, KNN with feature weights, and our models with the same number of neighbors."""
     scores = []
     for cohort in context.both:
         for k in N_NEIGHBORS if context.sizes.scan_all else N_NEIGHBORS[1::2]:
@@ -87,7 +87,7 @@ def _ranking(cohort: Cohort, fold: Fold, found: dict[str, Floats]) -> list[dict[
 
 
 def _chosen(weights: Floats, choice: str) -> Floats:
-    """Weights in the distance: equal, as they are, or 1 for the first few and 0 for the others."""
+    """Weights in the distance: equal, unchanged, or 1 for the first few features and 0 for the others."""
     if choice == "all, equal":
         return np.ones_like(weights)
     if choice == "all, weighted":

@@ -1,4 +1,4 @@
-"""How long a sweep takes (``fig:cpu1``): Models I, II, III and BCM, by the number of parents and of features."""
+"""Time per sweep (``fig:cpu1``) of Models I, II, III and BCM, by number of parents and features."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from study.tables import Table
 
 N_PARENTS = (20, 40, 60, 80, 100)
 N_FEATURES = (4, 7, 10, 13)
-SHORT, LONG = 2, 12  # sweeps; the time of one is their difference, so that what happens once does not count
-N_REPEATS = 3  # the quickest counts: what else the machine does only ever adds
+SHORT, LONG = 2, 12  # sweeps; time per sweep comes from the difference, which excludes setup time
+N_REPEATS = 3  # the fastest counts, because other load on the machine only adds time
 
 
 def time_per_sweep(context: Context) -> list[Table]:
-    """Milliseconds per sweep on one thread; as many prototypes in BCM as parents in our models.
+    """Milliseconds per sweep on one thread; BCM has as many prototypes as our models have parents.
 
-    This is a measurement: it is the one table that differs between runs.
+    Because these are measured times, this is the only table that differs between runs.
     """
     cohort = context.both[0]
     n_parents, n_features = (N_PARENTS, N_FEATURES) if context.sizes.scan_all else (N_PARENTS[:2], N_FEATURES[-2:])

@@ -1,4 +1,4 @@
-"""What a part of the study is, and what it is given."""
+"""A part of the study and its context."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Context:
     Attributes
     ----------
     seed : int
-        From which all folds, samples and chains follow.
+        Determines all folds, samples and chains.
     sizes : StudySizes
-        How much work.
+        The size of the computations.
     readmission : path or None
-        The readmission table, where there is one.
+        The readmission table, if available.
     tell : function
-        Called with what is being done.
+        Called with a description of the current step.
     """
 
     seed: int
@@ -37,11 +37,11 @@ class Context:
 
     @cached_property
     def both(self) -> tuple[Cohort, Cohort]:
-        """The two small cohorts of the paper."""
+        """The paper's two small cohorts."""
         return cohorts.heart(), cohorts.breast(self.seed)
 
     def scan(self, model: str, supervised: bool = True, **changes: Any) -> Patchwork:
-        """A classifier with one short chain: the paper's constants but for some, balanced parents."""
+        """A classifier with a single short chain, balanced parents, and the paper's constants except for changes."""
         return Patchwork(BALANCED, model, supervised, self.sizes, scan=True, **changes)
 
 
@@ -52,15 +52,15 @@ class Part:
     Attributes
     ----------
     name, title : str
-        For the command line and for people.
+        Name for the command line and title for readers.
     labels : str
-        What it reproduces, by the paper's labels.
+        The paper's labels of the results that it reproduces.
     compute : function
-        Does the work.
+        Computes the tables.
     seconds : float
-        What the full part took on two quiet cores: for the estimate that is shown, nothing else.
+        Time of the full part on two idle cores, used only to estimate the remaining time.
     needs_readmission : bool
-        Whether it is skipped where there is no readmission table.
+        Whether the part is skipped without the readmission table.
     """
 
     name: str

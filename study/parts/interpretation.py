@@ -1,4 +1,4 @@
-"""What the models show: neighbors of single patients, importance of features, the patient of ``fig:sample1``."""
+"""Interpretation of the models: neighbors of individual patients, importances, the patient of ``fig:sample1``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GROUPS = {"top 3": slice(0, 3), "next 3": slice(3, 6), "3 after these": slice(6,
 
 
 def sample_patients(context: Context) -> list[Table]:
-    """Four patients of each cohort and their four most influential parents (``fig:network1`` and those after it)."""
+    """Four patients of each cohort and their four most influential parents (``fig:network1`` and following)."""
     records: list[dict[str, Any]] = []
     for cohort in context.both:
         fold = cohort.folds(context.sizes.n_folds, context.seed)[0]
@@ -42,7 +42,7 @@ def sample_patients(context: Context) -> list[Table]:
 
 
 def _members(base: dict[str, Any], cohort: Cohort, patient: int, members: list[Any]) -> Iterator[dict[str, Any]]:
-    """One record for each feature of a patient (rank 0) and of those beside it; values as codes from 1."""
+    """One record for each feature of a patient (rank 0) and of the similar cases; values are codes from 1."""
     codes = np.column_stack([cohort.X[name].cat.codes for name in cohort.X.columns]) + 1
     for rank, row, similarity, matters in members:
         for j, feature in enumerate(cohort.X.columns):
@@ -61,11 +61,11 @@ def _members(base: dict[str, Any], cohort: Cohort, patient: int, members: list[A
 
 
 def importance(context: Context) -> list[Table]:
-    """Draws of the importance of features, unsupervised Model II (``fig:posteriorbox1``), and if they have mixed."""
+    """Draws of the importances in unsupervised Model II (``fig:posteriorbox1``), with convergence diagnostics."""
     records = []
     warmup, draws = context.sizes.importance_warmup, context.sizes.importance_draws
     full = replace(context.sizes, chains=2, warmup=warmup, draws=draws)
-    # Our default chains are three times as long; here all settings get the same.
+    # Our default chains are three times as long; here all settings have chains of equal length.
     sizes = {PAPER: full, OURS: replace(full, warmup=max(1, warmup // 3), draws=max(1, draws // 3))}
     for cohort in context.both:
         fold = cohort.folds(context.sizes.n_folds, context.seed)[0]
@@ -84,7 +84,7 @@ def importance(context: Context) -> list[Table]:
 
 
 def ranked_features(context: Context) -> list[Table]:
-    """Accuracy with the features ranked first, next, and after (``fig:posteriorbox2``); ranked in each fold."""
+    """Accuracy with groups of features by rank (``fig:posteriorbox2``); features are ranked in each fold."""
     scores = []
     method = context.scan("II", supervised=False)
     for cohort in context.both:
@@ -100,7 +100,7 @@ def ranked_features(context: Context) -> list[Table]:
 
 
 def sample_patient(context: Context) -> list[Table]:
-    """The patient of ``fig:sample1``, left out, explained by sparse BCM, by BCM and by Model II."""
+    """The patient of ``fig:sample1``, left out and explained by sparse BCM, BCM and Model II."""
     cohort = context.both[0]
     codes = np.column_stack([cohort.X[name].cat.codes for name in cohort.X.columns])
     patient = _nearest_patient(codes + 1, cohort.y)
@@ -132,7 +132,7 @@ def sample_patient(context: Context) -> list[Table]:
 
 
 def _nearest_patient(codes: NDArray[Any], y: NDArray[np.int64]) -> int:
-    """The ill patient whose codes differ least from those that the paper prints."""
+    """The ill patient whose codes differ least from the codes printed in the paper."""
     differing = (codes != np.array(paper.SAMPLE_PATIENT)).sum(axis=1)
     differing[(y == 1) != paper.SAMPLE_PATIENT_IS_ILL] = codes.shape[1] + 1
     return int(differing.argmin())

@@ -1,4 +1,4 @@
-"""How well models predict: ``tab:result1``, ``tab:result2``, ``tab:comparison1``, ``tab:readres``, the full sets."""
+"""Predictive performance: ``tab:result1``, ``tab:result2``, ``tab:comparison1``, ``tab:readres``, full data sets."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from study.tables import Table, summary
 KEYS = ("setting", "model", "learning")
 LEARNING = {True: "supervised", False: "unsupervised"}
 CASE_CLUSTERS = (4, 8, 12)
-LONGER = 8  # times as many sweeps, to see whether the chains are long enough
+LONGER = 8  # factor for the number of sweeps, to check whether the chains are long enough
 CASE_ALPHAS = (0.01, 0.1, 1)
 
 
 def models_of(cohort: Cohort, context: Context) -> list[Table]:
-    """Models I, II and III, supervised and not, in the paper's settings and in ours (``tab:result1`` or ``2``)."""
+    """Models I, II and III, supervised and unsupervised, with the paper's settings and ours (``tab:result1``, 2)."""
     methods = {
         (setting, model, LEARNING[supervised]): Patchwork(setting, model, supervised, context.sizes)
         for setting in SETTINGS
@@ -59,7 +59,7 @@ def models_on_breast(context: Context) -> list[Table]:
 
 
 def printed_likelihood(context: Context) -> list[Table]:
-    """Models I and II with the likelihood as the paper prints it (``eq:xphi``; errata, item 1)."""
+    """Models I and II with the likelihood as printed in the paper (``eq:xphi``; errata, item 1)."""
     scores = []
     for cohort in context.both:
         methods = {
@@ -75,7 +75,7 @@ def printed_likelihood(context: Context) -> list[Table]:
 
 
 def longer_chains(context: Context) -> list[Table]:
-    """Models I and II on heart with chains several times as long: what the shortness of the others costs."""
+    """Models I and II on heart with chains several times as long, to show the effect of short chains."""
     sizes = context.sizes
     longer = replace(sizes, warmup=LONGER * sizes.warmup, draws=LONGER * sizes.draws)
     cohort = context.both[0]
@@ -117,7 +117,7 @@ def others(
 
 
 def summary_of_methods(by_fold: Table, name: str, title: str) -> Table:
-    """Mean and SD of each method, with the paper's accuracy; BCM's is that of either classifier of its mixtures."""
+    """Mean and SD of each method, with the paper's accuracy, which is the same for both classifiers with BCM."""
 
     def printed(method: str) -> dict[str, float]:
         return paper.measures_of(name, method.split("), ")[0] + ")" if method.startswith("BCM") else method)
@@ -127,9 +127,9 @@ def summary_of_methods(by_fold: Table, name: str, title: str) -> Table:
 
 
 def readmission(context: Context) -> list[Table]:
-    """``tab:readres``: two balanced samples; means are over the folds of both."""
+    """``tab:readres``: two balanced samples, with means over the folds of both."""
     if context.readmission is None:
-        raise ValueError("the readmission table is not there; pass its path")
+        raise ValueError("the readmission table is missing; pass its path")
     samples = cohorts.readmission(context.readmission, context.seed, context.sizes.readmission)
     scores: list[dict[str, Any]] = []
     for cohort in samples:
@@ -152,7 +152,7 @@ def readmission(context: Context) -> list[Table]:
 
 
 def full_sets(context: Context) -> list[Table]:
-    """All patients of both small tables, values as they are: our settings beside the usual classifiers."""
+    """All patients of both small tables with their original values: our settings and the baseline classifiers."""
     tables = []
     for cohort in (cohorts.full_heart(), cohorts.full_breast()):
         folds = cohort.folds(context.sizes.n_folds, context.seed)

@@ -1,4 +1,4 @@
-"""How much the constants matter: ``subsec:sensS``, ``fig:sensalpha``, ``fig:sensitgamma``, the rest of the section."""
+"""Sensitivity to the constants: ``subsec:sensS``, ``fig:sensalpha``, ``fig:sensitgamma``, the rest of the section."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from study.tables import Table
 
 MODELS = ("I", "II")
 KEYS = ("value", "model")
-# The model has no alpha of exactly 0 or 1; so close, no likelihood ratio of 13 features can outweigh it.
+# alpha cannot be exactly 0 or 1. This close, no likelihood ratio of 13 features can outweigh it.
 ALPHAS = {"0": 1e-12, "0.1": 0.1, "0.4": 0.4, "0.7": 0.7, "1": 1 - 1e-12}
 N_PARENTS = (20, 40, 60, 80, 100)
 SHAPES = ((0.5, 0.5), (1.0, 1.0), (2.0, 2.0), (2.0, 5.0), (5.0, 2.0))
-# A factor of 10 or more each way where the constant is a base rate, of 4 or 5 where it is a weight.
+# Changes by a factor of 10 or more in both directions for base rates, and by a factor of 4 or 5 for weights.
 REST = {
     "lam0": (0.0001, 0.01, 1.0),
     "lam": (0.5, 8.0),
@@ -25,23 +25,23 @@ REST = {
 
 
 def number_of_parents(context: Context) -> list[Table]:
-    """Accuracy under S = 20, ..., 100."""
+    """Accuracy for S = 20, ..., 100."""
     return _scan(context, "parents", {str(n): dict(n_parents=n) for n in N_PARENTS})
 
 
 def number_of_neighbors(context: Context) -> list[Table]:
-    """Accuracy under alpha = 0, .1, .4, .7, 1."""
+    """Accuracy for alpha = 0, .1, .4, .7, 1."""
     return _scan(context, "alpha", {name: dict(constants=(("alpha", value),)) for name, value in ALPHAS.items()})
 
 
 def shape_of_importance(context: Context) -> list[Table]:
-    """Accuracy under five shapes of the prior of a feature's importance."""
+    """Accuracy for five shapes of the prior of a feature's importance."""
     values = {f"({a:g}, {b:g})": dict(constants=(("gamma", a), ("sigma1", b))) for a, b in SHAPES}
     return _scan(context, "shape", values)
 
 
 def other_constants(context: Context) -> list[Table]:
-    """Accuracy when one of the other constants is changed."""
+    """Accuracy if one of the other constants is changed."""
     values: dict[str, dict[str, Any]] = {"as in the paper": {}}
     for name, tried in REST.items():
         values |= {f"{name} = {value:g}": dict(constants=((name, value),)) for value in tried}

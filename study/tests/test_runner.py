@@ -48,7 +48,7 @@ def test_a_finished_part_is_not_run_again(finished, monkeypatch):
     told = []
     run(one, quick=True, only=["trees"], seed=5, tell=told.append)
     assert calls == []
-    assert told[0] == "1 of 1 parts are finished already"
+    assert told[0] == "1 of 1 parts are already finished"
     assert (one / "figures" / "tree-knn.png").stat().st_mtime_ns == before
 
 
@@ -70,8 +70,8 @@ def test_parts_before_an_interruption_are_kept(tmp_path, monkeypatch):
 def test_readmission_without_its_table_is_skipped_with_a_message(tmp_path):
     told = []
     page = run(tmp_path, quick=True, only=["readmission"], tell=told.append)
-    assert told[0] == "readmission: skipped, it needs the readmission table (pass its path)"
-    assert "Not run: it needs UCI's diabetic_data.csv" in page.read_text()
+    assert told[0] == "readmission: skipped because it needs the readmission table (pass its path)"
+    assert "Not run: this part needs UCI's diabetic_data.csv" in page.read_text()
 
 
 def test_an_estimate_is_given_for_the_full_study(tmp_path, monkeypatch):
@@ -80,15 +80,15 @@ def test_an_estimate_is_given_for_the_full_study(tmp_path, monkeypatch):
     monkeypatch.setattr(runner, "PARTS", (Part("knn", "t", "l", lambda context: [], 120.0),))
     told = []
     run(tmp_path, tell=told.append)
-    assert told[0] == "1 parts to run: about 2 minutes on two quiet cores"
-    with pytest.raises(ValueError, match="holds results of the full study"):
+    assert told[0] == "1 parts to run: about 2 minutes on two idle cores"
+    with pytest.raises(ValueError, match="contains results of the full study"):
         run(tmp_path, quick=True)
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (dict(only=["tree"]), "only='tree' is not known; choose one of 'heart'"),
+        (dict(only=["tree"]), "only='tree' is not valid; choose one of 'heart'"),
         (dict(readmission="nowhere.csv"), "readmission='nowhere.csv' is not a file"),
         (dict(seed=-1), "seed=-1 is too small"),
         (dict(quick=2), "quick=2 is neither True nor False"),

@@ -181,7 +181,7 @@ def test_a_model_file_has_its_parts_beside_it(apart, tmp_path):
     with pytest.raises(StorageError, match="damaged"):
         bayespatch.load(path)
     part.unlink()
-    with pytest.raises(StorageError, match="missing; put the folder with the past cases beside the model file"):
+    with pytest.raises(StorageError, match="missing; put the folder with the past cases next to the model file"):
         bayespatch.load(path)
 
 

@@ -14,7 +14,7 @@ from bayespatch.casebase.without import without_case
 from bayespatch.estimator.learning import ManyCasesWarning
 from bayespatch.model import HIDDEN
 from bayespatch.persistence.atomic import StorageError
-from bayespatch.predict import predict_cases
+from bayespatch.predict import ClosedForm, predict_cases
 from bayespatch.retrieval import CaseIndex, vote
 
 N = 700
@@ -47,6 +47,12 @@ def clf():
         return PatchworkClassifier(**SMALL).fit(X, Y)
 
 
+def weights_of_votes(clf):
+    """Log weights of all comparisons in each draw, (D, K)."""
+    weights = ClosedForm.of(clf.posterior_, clf.fitted_.past).log_weights
+    return weights.reshape(-1, weights.shape[2])
+
+
 def test_nobody_is_dropped(clf):
     assert len(clf.parents_) == len(clf.cases_) == N
     assert clf.posterior_.log_weights is not None
@@ -59,7 +65,7 @@ def test_votes_are_those_of_all_past_cases(clf):
     x = clf.schema_.encode(X).x
     windows = [(c.window, *c.nested) for c in clf.schema_.columns]
     index = CaseIndex.build(x, clf.y_, 2, windows, clf.posterior_.compares_missing)
-    weights = clf.posterior_.log_weights.reshape(-1, len(index.columns))
+    weights = weights_of_votes(clf)
     new = x[:7] + 0.0
     shares = vote(index, index.ranges(new), weights).shares(np.array(clf.hyper_.mu))
     base = np.bincount(clf.y_) / N
@@ -171,7 +177,7 @@ def test_a_forgotten_case_votes_no_more(clf):
     x = clf.schema_.encode(X).x
     gone = without_case(clf, 4)
     assert len(gone.parents_) == N - 1
-    weights = clf.posterior_.log_weights.reshape(-1, clf.posterior_.log_weights.shape[2])
+    weights = weights_of_votes(clf)
     rest = np.delete(np.arange(N), 4)
     windows = [(c.window, *c.nested) for c in clf.schema_.columns]
     index = CaseIndex.build(x[rest], clf.y_[rest], 2, windows, clf.posterior_.compares_missing)

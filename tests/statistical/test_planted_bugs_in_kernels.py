@@ -313,8 +313,8 @@ BUGS = {
         f"{GIVEN}::test_votes_given_q_tilde_are_exact[many_values-exact-hidden]",
     ),
     "a vote does not count itself below the line": Bug(
-        "every = cast + voters.mu[MU, m]",
-        "every = cast + 0.5 * voters.mu[MU, m]",
+        "all_votes = cast + voters.mu[MU, m]",
+        "all_votes = cast + 0.5 * voters.mu[MU, m]",
         f"{GIVEN}::test_votes_given_q_tilde_are_exact[many_values-exact-hidden]",
     ),
     "a case's missing value is compared": Bug(
@@ -424,8 +424,8 @@ BUGS = {
         f"{PARTS}::test_parts_are_the_whole",
     ),
     "closed form: a missing value of the case is compared": Bug(
-        "nobody = np.isnan(x[:, j]) | (first > last)",
-        "nobody = first > last",
+        "no_match = np.isnan(x[:, j]) | (first > last)",
+        "no_match = first > last",
         f"{CLOSED}::test_votes_are_those_of_enumeration",
     ),
     "closed form: a past case is not left out of its own prediction": Bug(

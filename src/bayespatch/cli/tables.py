@@ -73,7 +73,7 @@ class TableOptions:
         """Refuse options that contradict each other."""
         if (self.time is None) != (self.event is None):
             raise usage_error(
-                "--time and --event go together: how long a case was followed, and whether the event happened"
+                "pass --time and --event together: how long each case was followed, and whether the event happened"
             )
         if self.time is not None and (self.target is not None or self.regression):
             raise usage_error("--time replaces --target and --regression; remove these")

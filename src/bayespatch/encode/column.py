@@ -342,7 +342,7 @@ def _complaints(column: Column) -> list[str]:
     if any(low >= high for low, high in pairwise(column.edges)):
         complaints.append("its edges do not increase")
     if column.has_window != (column.window > 0) or column.low > column.high:
-        complaints.append("windowed and ranked columns, and only these, have a window above 0 and a range")
+        complaints.append("a window above 0 and a range are required for windowed and ranked columns only")
     if column.kind == "ranked":
         for window in (column.window, *column.nested):
             complaints += rank_complaints(column.knots, window, column.low, column.high)

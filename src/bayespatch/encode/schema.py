@@ -490,7 +490,7 @@ def _refuse_empty_columns(table: PlainTable, whole: TableSummary | None) -> None
     rare = [name for name in empty if whole is not None and whole.column(name).n_known]
     if rare:
         raise ValueError(
-            f"column {listed(rare)} has too few values: all {table.n_rows} rows of the sample lack one; leave it out"
+            f"column {listed(rare)} has too few values: it is empty in all {table.n_rows} sampled rows; drop it"
         )
     if empty:
         raise ValueError(f"column {listed(empty)} has only missing values; drop it")

@@ -622,9 +622,15 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             candidates.append(learned._replace(posterior=in_parts[0], held_out=tuple(folds)))
         n = n_left_out(learned.fit.y)
         with progress_meter(self.progress, "cases")(n * len(candidates)) as report:
-            results = [
-                (one, *self._leave_one_out(one, partial(_tell, report, k * n))) for k, one in enumerate(candidates)
-            ]
+            finished = 0
+
+            def tell(done: int) -> None:
+                report(finished + done, "leave-one-out")
+
+            results = []
+            for one in candidates:
+                results.append((one, *self._leave_one_out(one, tell)))
+                finished += n
         return max(results, key=lambda result: _log_score(*result))
 
     def _leave_one_out(self, learned: Learned, report: Callable[[int], object]) -> tuple[LeaveOneOutVotes, Calibration]:
@@ -772,10 +778,6 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if not self.warm_start or fitted is None or fitted.votes_are_closed or fitted.schema.names != schema.names:
             return None
         return fitted.posterior.last_draws(fitted.parents, parents)
-
-
-def _tell(report: Report, before: int, done: int) -> None:
-    report(before + done, "leave-one-out")
 
 
 def _log_score(learned: Learned, loo: LeaveOneOutVotes, calibration: Calibration) -> float:

@@ -186,7 +186,7 @@ def validated(manifest: JSONMapping, arrays: Arrays, past: Arrays | None) -> Par
         raise ValueError("the number of steps of the importances differs from the manifest")
     closed = "posterior.log_weights" in arrays
     if ("posterior.efficiency" in arrays) != closed:
-        raise ValueError("closed-form votes, and only these, have an efficiency of the approximation")
+        raise ValueError("an efficiency of the approximation is stored for closed-form votes only")
     if closed != ("posterior.compares_missing" in arrays):
         raise ValueError("closed-form votes need both the weights of the comparisons and the comparisons")
     if closed != (sizes["K"] > 0) or (sizes["A"], sizes["B"]) != ((0, 0) if closed else (sizes["N"], sizes["S"])):
@@ -239,7 +239,7 @@ def _beside_cases(
     if sizes["K"] not in (0, n_comparisons):
         raise ValueError("the weights do not match the comparisons of the columns")
     if (metadata["times"] is None) != (estimator != "PatchworkSurvival"):
-        raise ValueError("survival models, and only these, have time intervals")
+        raise ValueError("time intervals are required for survival models and not allowed for others")
     if estimator == "PatchworkSurvival":
         parts |= _times(metadata["times"], past)
     if estimator == "PatchworkRegressor":
