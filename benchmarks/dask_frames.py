@@ -43,7 +43,7 @@ def peak() -> float:
 
 
 def measured(folder: str, scheduler: str) -> dict[str, float]:
-    from bayespatch.source.parts import parquet_files, training_parts
+    from bayespatch.source.parquet_parts import parquet_files, training_parts
     from bayespatch.workers import computed
 
     passes: list[tuple[float, int]] = []

@@ -37,7 +37,7 @@ from bayespatch.encode import partitions  # noqa: E402
 from bayespatch.encode.partitions import Part, Partitions  # noqa: E402
 from bayespatch.estimator import learning  # noqa: E402
 from bayespatch.retrieval import PartitionedIndex  # noqa: E402
-from bayespatch.source.parts import one_after_the_other, training_parts  # noqa: E402
+from bayespatch.source.parquet_parts import one_after_the_other, training_parts  # noqa: E402
 
 RESULTS = ROOT / "benchmarks" / "results" / "partitions.json"
 ROWS_PER_PART = 50_000

@@ -73,7 +73,7 @@ def test_every_place_that_scores_says_the_same(monkeypatch, n_classes):
     expected = {name: score(p, y) for name, score in metrics.SCORES.items()}
     table = Table(None, y, None, codes, {1: 0.3})
     compared = _class_measures(SimpleNamespace(classes_=codes), p, y, table)
-    versions = comparison.scores(comparison.LeaveOneOut(tuple(range(len(y))), p, y, names))
+    versions = comparison.scores(comparison.LeaveOneOutPredictions(tuple(range(len(y))), p, y, names))
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / "benchmarks"))
     benchmarks = import_module("scores")
     places = [

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 
 @dataclass(frozen=True)
-class Decision:
+class DecisionThreshold:
     """A class that is flagged at or above a probability.
 
     Attributes
@@ -27,7 +27,7 @@ class Decision:
 
     Examples
     --------
-    >>> Decision("sick", 0.2).called(np.array([0.1, 0.2, 0.3]))
+    >>> DecisionThreshold("sick", 0.2).called(np.array([0.1, 0.2, 0.3]))
     array([False,  True,  True])
     """
 
@@ -44,7 +44,10 @@ class Decision:
 
 
 def undecided(
-    p: NDArray[np.float64], intervals: NDArray[np.float64], names: Sequence[str], decision: Decision | None = None
+    p: NDArray[np.float64],
+    intervals: NDArray[np.float64],
+    names: Sequence[str],
+    decision: DecisionThreshold | None = None,
 ) -> NDArray[np.bool_]:
     """Whether each prediction, (n, M), is undecided, given its intervals, (n, M, 2).
 
@@ -54,7 +57,7 @@ def undecided(
     Examples
     --------
     >>> p, ends = np.array([[0.7, 0.3]]), np.array([[[0.5, 0.9], [0.1, 0.5]]])
-    >>> undecided(p, ends, ["well", "sick"]), undecided(p, ends, ["well", "sick"], Decision("sick", 0.2))
+    >>> undecided(p, ends, ["well", "sick"]), undecided(p, ends, ["well", "sick"], DecisionThreshold("sick", 0.2))
     (array([False]), array([ True]))
     """
     if decision is not None:
@@ -69,7 +72,7 @@ def undecided(
 
 def read_decision(
     threshold: str | float | None, cost: str | None, names: Sequence[str], values: Sequence[object] = ()
-) -> Decision | None:
+) -> DecisionThreshold | None:
     """The decision given by a threshold or by costs; None without either.
 
     Parameters
@@ -86,9 +89,9 @@ def read_decision(
     Examples
     --------
     >>> read_decision("0.2", None, ["well", "sick"])
-    Decision(label='sick', threshold=0.2)
+    DecisionThreshold(label='sick', threshold=0.2)
     >>> read_decision(None, "well=1:4", ["well", "sick"])
-    Decision(label='well', threshold=0.8)
+    DecisionThreshold(label='well', threshold=0.8)
     """
     if threshold in (None, "") and not cost:
         return None
@@ -105,7 +108,7 @@ def read_decision(
     called = {**{str(value): name for value, name in zip(values, names, strict=False)}, **{one: one for one in names}}
     if label not in called:
         raise ValueError(f"{name} {text!r}: {label!r} is not a class; the classes are {', '.join(map(repr, names))}")
-    return Decision(called[label], _probability(name, text, number))
+    return DecisionThreshold(called[label], _probability(name, text, number))
 
 
 def check_texts(threshold: str, cost: str) -> str | None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import chi2_contingency, ks_2samp, norm
 
 from bayespatch import metrics
-from bayespatch.decisions import Decision
+from bayespatch.decisions import DecisionThreshold
 from bayespatch.encode import MISSING_NUMBER, Column
 from bayespatch.metrics import Balance, CalibrationBin, CalibrationLine, Threshold
 from bayespatch.source.frame import plain_text
@@ -141,7 +141,7 @@ def validate(
     y: Sequence[object],
     *,
     periods: Sequence[str] | None = None,
-    decision: Decision | None = None,
+    decision: DecisionThreshold | None = None,
     seed: int = 0,
 ) -> Validation:
     """Predict new cases with known outcomes, and compare predictions with outcomes.
@@ -226,7 +226,7 @@ def _class(p: NDArray[np.float64], hit: NDArray[np.bool_]) -> ClassValidation:
 
 
 def _called_at(
-    decision: Decision, p: NDArray[np.float64], codes: NDArray[np.int64], classes: tuple[str, ...]
+    decision: DecisionThreshold, p: NDArray[np.float64], codes: NDArray[np.int64], classes: tuple[str, ...]
 ) -> CalledAt:
     m = classes.index(decision.label)
     return CalledAt(decision.label, metrics.threshold_table(p[:, m], codes == m, (decision.threshold,))[0])

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 
 from bayespatch.calibrate import Calibration
-from bayespatch.decisions import Decision
+from bayespatch.decisions import DecisionThreshold
 from bayespatch.encode import MISSING_NUMBER, Schema, describe_values
 from bayespatch.encode.column import number_text
 from bayespatch.feature_importance import FeatureImportance, PooledModel, measure_importance
@@ -529,7 +529,7 @@ class FittedClasses(Fitted):
 
     opinion: ClassOpinion | None
     classes: AnyArray = field(metadata=STORED_WITHOUT_CASES)
-    decision: Decision | None = None
+    decision: DecisionThreshold | None = None
 
     def describe_outcomes(self, codes: Rows, y: object) -> list[str]:
         """Names of the classes."""

@@ -11,7 +11,7 @@ import pytest
 
 from bayespatch.casebase import CaseBaseError
 from bayespatch.casebase import refit as refitting
-from bayespatch.casebase.comparison import LeaveOneOut, metrics
+from bayespatch.casebase.comparison import LeaveOneOutPredictions, metrics
 from bayespatch.sampling.checkpoint import Checkpoint
 from tests.casebase.clinic import BY
 from tests.casebase.invariants import check
@@ -156,8 +156,12 @@ def test_bad_parameters_are_told_in_one_sentence(sqlite_places, monkeypatch, cap
 
 
 def test_the_comparison_by_hand():
-    old = LeaveOneOut((1, 2, 3), np.array([[0.5, 0.5], [0.8, 0.2], [0.4, 0.6]]), np.array([0, 1, 1]), ("a", "b"))
-    new = LeaveOneOut((2, 3, 4), np.array([[0.4, 0.6], [0.2, 0.8], [0.9, 0.1]]), np.array([1, 1, 0]), ("a", "b"))
+    old = LeaveOneOutPredictions(
+        (1, 2, 3), np.array([[0.5, 0.5], [0.8, 0.2], [0.4, 0.6]]), np.array([0, 1, 1]), ("a", "b")
+    )
+    new = LeaveOneOutPredictions(
+        (2, 3, 4), np.array([[0.4, 0.6], [0.2, 0.8], [0.9, 0.1]]), np.array([1, 1, 0]), ("a", "b")
+    )
     found = metrics(new, old)
     gains = np.log([0.6 / 0.2, 0.8 / 0.6])
     both = found["both"]

@@ -10,7 +10,7 @@ import pytest
 
 import bayespatch
 from bayespatch import PatchworkClassifier
-from bayespatch.decisions import Decision, check_texts, read_decision, undecided
+from bayespatch.decisions import DecisionThreshold, check_texts, read_decision, undecided
 from bayespatch.dictionary import Dictionary, DictionaryError
 from bayespatch.evaluation import validate
 from tests.cli.program import call, complaint, document
@@ -19,12 +19,12 @@ from tests.cli.program import call, complaint, document
 @pytest.mark.parametrize(
     ("threshold", "cost", "expected"),
     [
-        ("0.2", None, Decision("sick", 0.2)),
-        (0.2, None, Decision("sick", 0.2)),
-        ("well=0.9", None, Decision("well", 0.9)),
-        ("1=0.3", None, Decision("sick", 0.3)),
-        (None, "9:1", Decision("sick", 0.1)),
-        (None, "well=1:3", Decision("well", 0.75)),
+        ("0.2", None, DecisionThreshold("sick", 0.2)),
+        (0.2, None, DecisionThreshold("sick", 0.2)),
+        ("well=0.9", None, DecisionThreshold("well", 0.9)),
+        ("1=0.3", None, DecisionThreshold("sick", 0.3)),
+        (None, "9:1", DecisionThreshold("sick", 0.1)),
+        (None, "well=1:3", DecisionThreshold("well", 0.75)),
         (None, None, None),
     ],
 )
@@ -55,9 +55,9 @@ def test_undecided_is_one_rule():
     p = np.array([[0.9, 0.1], [0.7, 0.3], [0.45, 0.55]])
     ends = np.array([[[0.85, 0.97], [0.03, 0.15]], [[0.5, 0.9], [0.1, 0.5]], [[0.3, 0.6], [0.4, 0.7]]])
     assert undecided(p, ends, names).tolist() == [False, False, True]
-    assert undecided(p, ends, names, Decision("sick", 0.12)).tolist() == [True, True, False]
+    assert undecided(p, ends, names, DecisionThreshold("sick", 0.12)).tolist() == [True, True, False]
     # At one half both rules agree: of two classes, one interval mirrors the other.
-    assert undecided(p, ends, names, Decision("sick", 0.5)).tolist() == [False, True, True]
+    assert undecided(p, ends, names, DecisionThreshold("sick", 0.5)).tolist() == [False, True, True]
 
 
 def table(n=150, seed=0):
@@ -74,9 +74,9 @@ def test_the_dictionary_gives_the_model_its_threshold(tmp_path):
     (tmp_path / "d.csv").write_text(known.to_csv())
     assert Dictionary.read(tmp_path / "d.csv").entries["outcome"].cost == "sick=9:1"
     clf = PatchworkClassifier(draws=30, random_state=0, n_jobs=1).fit(*known.describe(X, y))
-    assert clf.fitted_.decision == Decision("sick", 0.1)
+    assert clf.fitted_.decision == DecisionThreshold("sick", 0.1)
     clf.save(tmp_path / "m.bpatch")
-    assert bayespatch.load(tmp_path / "m.bpatch").fitted_.decision == Decision("sick", 0.1)
+    assert bayespatch.load(tmp_path / "m.bpatch").fitted_.decision == DecisionThreshold("sick", 0.1)
     shown = clf.overview().performance
     assert shown.decision == {"label": "sick", "at": 0.1}
     assert 0.1 in [row.at for row in shown.thresholds["sick"]]
@@ -88,7 +88,7 @@ def test_the_dictionary_gives_the_model_its_threshold(tmp_path):
 def test_validation_at_a_threshold():
     clf = PatchworkClassifier(draws=30, random_state=0, n_jobs=1).fit(*table())
     X, y = table(80, seed=1)
-    at = validate(clf, X, y.tolist(), decision=Decision("sick", 0.1)).decision.at
+    at = validate(clf, X, y.tolist(), decision=DecisionThreshold("sick", 0.1)).decision.at
     called, sick = clf.predict_proba(X)[:, 0] >= 0.1, (y == "sick").to_numpy()
     assert at.sensitivity == pytest.approx(called[sick].mean())
     assert at.specificity == pytest.approx((~called)[~sick].mean())

@@ -169,7 +169,7 @@ def test_w_of_a_new_neighbor_is_drawn_from_its_posterior():
 
 
 def sums(n_parents=7, n_features=3):
-    return voting.VoteSums(
+    return voting.SampledVotes(
         np.zeros((1, 1, 1, 3)), np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1, n_parents)),
         np.zeros((1, 1, n_parents)), np.zeros((1, 1, n_features, n_parents)), np.zeros((1, 1, n_features)),
     )  # fmt: skip
@@ -290,7 +290,7 @@ def test_odds_too_small_for_single_precision_still_say_who_is_nearest(seed):
         rng[None, None], np.zeros((1, 1), np.int32), np.zeros((1, 1, 6), np.int32),
         np.zeros((1, 1, 6), np.uint64),
     )  # fmt: skip
-    detail = voting.VoteSums(
+    detail = voting.SampledVotes(
         np.zeros((1, 1, 4, 2)), np.zeros((1, 1)), np.zeros((1, 1)), np.zeros((1, 1, 6)), np.zeros((1, 1, 6)),
         np.zeros((1, 1, n_features, 6)), np.zeros((1, 1, n_features)),
     )  # fmt: skip

@@ -16,7 +16,7 @@ from bayespatch.encode.partitions import Part, Partitions
 from bayespatch.estimator import learning
 from bayespatch.persistence.atomic import StorageError
 from bayespatch.retrieval import CaseIndex, LeftOut, PartitionedIndex, vote, vote_shares
-from bayespatch.source.parts import one_after_the_other
+from bayespatch.source.parquet_parts import one_after_the_other
 
 N = 1200
 SETTINGS = dict(draws=12, chains=2, random_state=0, n_jobs=1, error=0.5, bins="quantile", missing="category")

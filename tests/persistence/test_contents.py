@@ -13,7 +13,7 @@ from bayespatch import PatchworkClassifier, PatchworkRegressor, PatchworkSurviva
 from bayespatch.leave_one_out import LeaveOneOutVotes
 from bayespatch.persistence.atomic import StorageError
 from bayespatch.persistence.contents import STORED, Stored
-from bayespatch.persistence.model_file import LeftOut
+from bayespatch.persistence.model_file import MissingCases
 from bayespatch.sampling.posterior import Posterior
 from tests.persistence.damage import taken_apart
 from tests.persistence.fitted import SHORT, fit
@@ -104,7 +104,7 @@ def test_a_loaded_model_without_its_cases_has_only_what_the_table_says(models, t
             if hasattr(loaded.fitted_, first):
                 value = getattr(loaded.fitted_, first)
                 value = getattr(value, rest) if rest else value
-                assert isinstance(value, LeftOut) == (kept is Stored.WITH_CASES), attribute
+                assert isinstance(value, MissingCases) == (kept is Stored.WITH_CASES), attribute
         assert np.array_equal(loaded.posterior_.q, model.posterior_.q)
 
 

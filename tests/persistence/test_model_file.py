@@ -16,7 +16,7 @@ from bayespatch import PatchworkClassifier, load
 from bayespatch.estimator.learning import ConstantColumnWarning
 from bayespatch.persistence import atomic
 from bayespatch.persistence.atomic import StorageError
-from bayespatch.persistence.model_file import LeftOut, read_manifest
+from bayespatch.persistence.model_file import MissingCases, read_manifest
 from bayespatch.persistence.registry import LOADABLE
 from tests.persistence.damage import put_together, refused_all, taken_apart
 from tests.persistence.fitted import FRAMES, REGRESSORS, SHORT, X, Y, fit, table, tiny, tiny_regressor
@@ -175,7 +175,7 @@ def test_the_outcomes_of_a_regressor_are_among_its_cases(tmp_path):
     saved = fit(*REGRESSORS["numbers"])
     saved.save(tmp_path / "model", cases_path=tmp_path / "cases")
     loaded = load(tmp_path / "model")
-    assert isinstance(loaded.outcomes_, LeftOut)
+    assert isinstance(loaded.outcomes_, MissingCases)
     for ask in (loaded.predict, loaded.predict_quantiles, loaded.predict_interval):
         with pytest.raises(StorageError, match="without its past cases"):
             ask(NEW)
@@ -186,7 +186,7 @@ def test_cases_can_be_stored_apart(on_frame, tmp_path):
     on_frame.save(tmp_path / "model.bpatch", cases_path=tmp_path / "cases.bpatch")
     whole = load(tmp_path / "model.bpatch", cases=tmp_path / "cases.bpatch")
     assert same(whole.predict_proba(NEW), on_frame.predict_proba(NEW))
-    assert isinstance(load(tmp_path / "model.bpatch").x_, LeftOut)
+    assert isinstance(load(tmp_path / "model.bpatch").x_, MissingCases)
     with pytest.raises(StorageError, match=r"cases\.bpatch.*contains the past cases.*as cases="):
         load(tmp_path / "cases.bpatch")
     with pytest.raises(StorageError, match=r"model\.bpatch.*contains no past cases"):

@@ -243,7 +243,7 @@ def parquet_files(folder):
 
 def test_parquet_files(coded, tmp_path):
     pytest.importorskip("pyarrow")
-    from bayespatch.source.parts import one_after_the_other, training_parts
+    from bayespatch.source.parquet_parts import one_after_the_other, training_parts
 
     table = training_parts(parquet_files(tmp_path), "outcome", one_after_the_other)
     index = indexed(table, coded)
@@ -286,7 +286,7 @@ def test_parts_on_workers(cluster, n_parts):
 
 def test_parquet_files_on_workers(coded, cluster, tmp_path):
     pytest.importorskip("pyarrow")
-    from bayespatch.source.parts import training_parts
+    from bayespatch.source.parquet_parts import training_parts
 
     table = training_parts(parquet_files(tmp_path), "outcome", None)
     with indexed(table, coded, scheduler=cluster.scheduler_address) as index:
@@ -310,7 +310,7 @@ def test_a_dask_data_frame_of_an_active_client(coded, cluster):
 def test_a_part_whose_worker_leaves_is_rebuilt(coded, tmp_path):
     pytest.importorskip("pyarrow")
     distributed = pytest.importorskip("distributed")
-    from bayespatch.source.parts import training_parts
+    from bayespatch.source.parquet_parts import training_parts
 
     table = training_parts(parquet_files(tmp_path), "outcome", None)
     with (
@@ -328,7 +328,7 @@ def test_a_part_whose_worker_leaves_during_a_vote_is_asked_again(coded, tmp_path
     pytest.importorskip("pyarrow")
     distributed = pytest.importorskip("distributed")
     from bayespatch import workers as bayespatch_workers
-    from bayespatch.source.parts import training_parts
+    from bayespatch.source.parquet_parts import training_parts
 
     monkeypatch.setattr(bayespatch_workers, "POLL_SECONDS", 0.2)
     table = training_parts(parquet_files(tmp_path), "outcome", None)

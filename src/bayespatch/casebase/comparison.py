@@ -19,7 +19,7 @@ N_BINS = 5  # number of bins of the calibration table
 _LEAST = 1e-12  # replaces a probability of 0 in logarithms
 
 
-class LeaveOneOut(NamedTuple):
+class LeaveOneOutPredictions(NamedTuple):
     """Leave-one-out predictions of a model for its past cases: R cases, M classes."""
 
     case_ids: tuple[int, ...]
@@ -28,10 +28,10 @@ class LeaveOneOut(NamedTuple):
     classes: tuple[str, ...]
 
 
-def leave_one_out(fitted: Fitted) -> LeaveOneOut:
+def leave_one_out(fitted: Fitted) -> LeaveOneOutPredictions:
     """The leave-one-out results of a fitted classifier, by the ids of the cases."""
     rows = fitted.loo.rows
-    return LeaveOneOut(
+    return LeaveOneOutPredictions(
         tuple(int(fitted.named(row)) for row in rows.tolist()),
         fitted.loo_probabilities,
         fitted.y[rows],
@@ -39,7 +39,7 @@ def leave_one_out(fitted: Fitted) -> LeaveOneOut:
     )
 
 
-def metrics(new: LeaveOneOut, old: LeaveOneOut | None) -> JSONObject:
+def metrics(new: LeaveOneOutPredictions, old: LeaveOneOutPredictions | None) -> JSONObject:
     """Scores of a new model, alone and compared with the active one; ready for JSON.
 
     Returns
@@ -88,19 +88,19 @@ def without_change(metrics: JSONObject | None, case_id: int) -> JSONObject | Non
     return {**metrics, "both": {**metrics["both"], "changes": changes}}
 
 
-def _chosen(results: LeaveOneOut, rows: list[int]) -> LeaveOneOut:
-    return LeaveOneOut(
+def _chosen(results: LeaveOneOutPredictions, rows: list[int]) -> LeaveOneOutPredictions:
+    return LeaveOneOutPredictions(
         tuple(results.case_ids[i] for i in rows), results.probabilities[rows], results.outcomes[rows], results.classes
     )
 
 
-def log_scores(results: LeaveOneOut) -> NDArray[np.float64]:
+def log_scores(results: LeaveOneOutPredictions) -> NDArray[np.float64]:
     """Log of the probability of the observed outcome, (R,)."""
     p = results.probabilities[np.arange(len(results.outcomes)), results.outcomes]
     return np.log(np.maximum(p, _LEAST))
 
 
-def scores(results: LeaveOneOut) -> JSONObject:
+def scores(results: LeaveOneOutPredictions) -> JSONObject:
     """Mean log score, Brier score, accuracy and a calibration table."""
     p, happened = results.probabilities, results.outcomes
     return {

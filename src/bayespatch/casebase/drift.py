@@ -9,7 +9,7 @@ import numpy as np
 from sqlalchemy import Connection, select
 
 from bayespatch.casebase.cases import Definition
-from bayespatch.casebase.comparison import LeaveOneOut, scores
+from bayespatch.casebase.comparison import LeaveOneOutPredictions, scores
 from bayespatch.casebase.errors import CaseBaseError
 from bayespatch.casebase.tables import Row, cases, consultations, decisions
 from bayespatch.metrics import balance
@@ -72,7 +72,7 @@ def _period(name: str, rows: list[Row], last: dict[int, int], definition: Defini
     p = np.column_stack([p, *(np.zeros(len(p)) for _ in set(names) - set(classes))])
     classes += tuple(sorted(set(names) - set(classes)))  # classes that no model predicts
     happened = np.array([classes.index(name) for name in names])
-    results = LeaveOneOut(tuple(row.case_id for row in ended), p, happened, classes)
+    results = LeaveOneOutPredictions(tuple(row.case_id for row in ended), p, happened, classes)
     by_class = {}
     for m, label in enumerate(classes):
         by_class[label] = asdict(balance(p[:, m], happened == m))

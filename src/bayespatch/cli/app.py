@@ -34,7 +34,7 @@ class _GlobalOptions:
     traceback: bool = False
 
 
-class Group(NamedTuple):
+class CommandGroup(NamedTuple):
     """A group of subcommands, such as ``casebase import``."""
 
     about: str
@@ -42,7 +42,10 @@ class Group(NamedTuple):
 
 
 def new_app(
-    commands: Sequence[Callable[..., object]], about: str, version: str, groups: Mapping[str, Group] | None = None
+    commands: Sequence[Callable[..., object]],
+    about: str,
+    version: str,
+    groups: Mapping[str, CommandGroup] | None = None,
 ) -> typer.Typer:
     """The Typer application with its commands, in this order. Help shows a docstring's examples after the options."""
     options = _GlobalOptions()

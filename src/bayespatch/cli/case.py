@@ -25,7 +25,7 @@ from bayespatch.cli.options import (
 )
 from bayespatch.cli.shared import json_object
 from bayespatch.cli.terminal import as_json, say, visible, width, working
-from bayespatch.decisions import Decision, read_decision
+from bayespatch.decisions import DecisionThreshold, read_decision
 from bayespatch.source import features_of, read
 from bayespatch.types import JSONObject, TableLike
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from bayespatch.fitted import Fitted
 
 
-class Answer(Protocol):
+class CommandResult(Protocol):
     """The result of a command for one case."""
 
     def to_dict(self) -> JSONObject:
@@ -44,7 +44,7 @@ class Answer(Protocol):
         """Text for a terminal."""
 
 
-class Case(NamedTuple):
+class ChosenCase(NamedTuple):
     """The case that a command works on.
 
     Attributes
@@ -73,7 +73,7 @@ def find_case(
     id_column: IdentifierColumn = None,
     cases: Cases = None,
     hide_ids: HideIds = False,
-) -> Case:
+) -> ChosenCase:
     """The model, and the case selected with --row, --id or --json-row."""
     if sum(one is not None for one in (row, identifier, json_row)) != 1:
         raise usage_error("select the case with one of --row, --id and --json-row")
@@ -82,15 +82,15 @@ def find_case(
     if hide_ids:
         loaded.fitted_ = replace(loaded.fitted_, ids=None)
     if json_row is not None:
-        return Case(loaded, json_object(json_row, "--json-row"), None)
+        return ChosenCase(loaded, json_object(json_row, "--json-row"), None)
     if data is not None:
         X = read_cases(loaded, data, query, delimiter, id_column)
         place = _place(X, row, identifier, id_column)
-        return Case(loaded, (X.reset_index(drop=True) if hide_ids else X).iloc[[place]], None)
+        return ChosenCase(loaded, (X.reset_index(drop=True) if hide_ids else X).iloc[[place]], None)
     place = _past_row(fitted, row, identifier)
     columns, past = loaded.schema_.columns, fitted.past_cases(np.array([place]))
     values = {column.name: column.raw_value(float(v)) for column, v in zip(columns, past.values[0], strict=True)}
-    return Case(loaded, values, place)
+    return ChosenCase(loaded, values, place)
 
 
 def check_no_times(model: Estimator, command: str) -> None:
@@ -104,7 +104,7 @@ def check_no_times(model: Estimator, command: str) -> None:
         )
 
 
-def decision_of(model: Estimator, threshold: str | None, cost: str | None) -> Decision | None:
+def decision_of(model: Estimator, threshold: str | None, cost: str | None) -> DecisionThreshold | None:
     """The decision from the options, or the one stored with the model."""
     from bayespatch.estimator import PatchworkClassifier
 
@@ -129,7 +129,7 @@ def load_model(path: Path, cases: Path | None) -> Estimator:
     return model
 
 
-def answer(found: Answer, json: bool, out: Path | None) -> None:
+def answer(found: CommandResult, json: bool, out: Path | None) -> None:
     """Write the result for a case to a file or to stdout, as JSON or as text that fits the terminal."""
     write(as_json(found.to_dict()) if json else visible(found.to_text(width())), out)
     if out is not None:

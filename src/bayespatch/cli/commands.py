@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bayespatch.cli import casebase
-from bayespatch.cli.app import Group, new_app
+from bayespatch.cli.app import CommandGroup, new_app
 from bayespatch.cli.compare import compare
 from bayespatch.cli.counterfactual import counterfactual
 from bayespatch.cli.demo import demo
@@ -37,6 +37,6 @@ COMMANDS = (
     serve,
 )
 
-GROUPS = {"casebase": Group(casebase.ABOUT, casebase.COMMANDS)}
+GROUPS = {"casebase": CommandGroup(casebase.ABOUT, casebase.COMMANDS)}
 
 app = new_app(COMMANDS, ABOUT, __version__, GROUPS)

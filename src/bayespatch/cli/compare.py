@@ -9,8 +9,8 @@ from bayespatch.cli.app import usage_error
 from bayespatch.cli.estimators import estimator_settings, new_estimator
 from bayespatch.cli.options import Cost, Folds, Json, Threshold
 from bayespatch.cli.shared import taking
-from bayespatch.cli.tables import TableOptions, read_training
 from bayespatch.cli.terminal import counting, say, show, table_text
+from bayespatch.cli.training_table import TableOptions, read_training
 from bayespatch.decisions import read_decision
 from bayespatch.types import JSONObject, Parameters
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from bayespatch.cli.case import Case, answer, check_no_times, find_case
+from bayespatch.cli.case import ChosenCase, answer, check_no_times, find_case
 from bayespatch.cli.files import check_new
 from bayespatch.cli.options import Change, Force, Json, Level, MaybeOut, MostChanges, Top, Wanted
 from bayespatch.cli.shared import taking
@@ -13,7 +13,7 @@ from bayespatch.cli.terminal import working
 
 @taking(find=find_case)
 def counterfactual(
-    find: Callable[[], Case],
+    find: Callable[[], ChosenCase],
     change: Change = None,
     to: Wanted = None,
     most: MostChanges = 3,

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from bayespatch.cli.app import usage_error
-from bayespatch.cli.case import Case, find_case
+from bayespatch.cli.case import ChosenCase, find_case
 from bayespatch.cli.files import check_new, write
 from bayespatch.cli.options import Change, Force, Form, Format, Json, Level, MaybeOut, Top
 from bayespatch.cli.shared import taking
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @taking(find=find_case)
 def explain(
-    find: Callable[[], Case],
+    find: Callable[[], ChosenCase],
     form: Form = None,
     out: MaybeOut = None,
     change: Change = None,
@@ -67,7 +67,7 @@ def explain(
 
 
 def _survival(
-    model: PatchworkSurvival, case: Case, form: Format, change: Sequence[str] | None, top: int, level: float
+    model: PatchworkSurvival, case: ChosenCase, form: Format, change: Sequence[str] | None, top: int, level: float
 ) -> str:
     """The explanation of a survival model in one of its formats."""
     if change or form in ("png", "pdf"):

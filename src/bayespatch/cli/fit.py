@@ -13,11 +13,11 @@ from bayespatch.cli.estimators import Estimator, estimator_settings, fitted, new
 from bayespatch.cli.files import check_new
 from bayespatch.cli.options import Cases, Checkpoint, Force, HideIds, Json, Labels, ModelOut
 from bayespatch.cli.shared import taking
-from bayespatch.cli.tables import TableOptions, read_training, read_training_files
 from bayespatch.cli.terminal import facts_text, say, show
+from bayespatch.cli.training_table import TableOptions, read_training, read_training_files
 from bayespatch.persistence.checkpoint_folder import STATE
 from bayespatch.source import Training
-from bayespatch.source.parts import parquet_files
+from bayespatch.source.parquet_parts import parquet_files
 from bayespatch.types import JSONObject
 
 if TYPE_CHECKING:

@@ -29,11 +29,11 @@ from bayespatch.cli.options import (
     Votes,
     Worklist,
 )
-from bayespatch.cli.parts import check_new_folder, predict_files
+from bayespatch.cli.predict_folder import check_new_folder, predict_files
 from bayespatch.cli.predictions import as_csv, predictions
 from bayespatch.cli.terminal import as_json, counting, say, working
 from bayespatch.cli.worklist import flat_line, worklist_of
-from bayespatch.source.parts import parquet_files
+from bayespatch.source.parquet_parts import parquet_files
 
 
 def predict(

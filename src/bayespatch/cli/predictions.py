@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from bayespatch.cli.estimators import Estimator
 from bayespatch.cli.terminal import visible
-from bayespatch.decisions import Decision, undecided
+from bayespatch.decisions import DecisionThreshold, undecided
 from bayespatch.source.cells import is_formula
 from bayespatch.types import JSONObject, Parameters
 
@@ -27,7 +27,7 @@ def predictions(
     votes: bool = False,
     level: float = 0.9,
     abstain: bool = False,
-    decision: Decision | None = None,
+    decision: DecisionThreshold | None = None,
 ) -> list[JSONObject]:
     """A JSON-ready record for each row, with the keys of an explanation's "prediction".
 
@@ -57,7 +57,7 @@ def _classes(
     votes: bool,
     level: float,
     abstain: bool,
-    decision: Decision | None,
+    decision: DecisionThreshold | None,
 ) -> list[JSONObject]:
     """Class and probabilities of each row, with intervals, votes and flags as requested."""
     from bayespatch.estimator.explaining import QUANTILE

@@ -21,8 +21,8 @@ from bayespatch.cli.options import (
     Until,
     ValidationOut,
 )
-from bayespatch.cli.tables import chosen_rows
 from bayespatch.cli.terminal import say, show, table_text, working
+from bayespatch.cli.training_table import chosen_rows
 from bayespatch.source import features_of
 from bayespatch.source.dates import dates_of
 from bayespatch.source.roles import check_column

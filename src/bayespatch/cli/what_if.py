@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from bayespatch.cli.case import Case, answer, check_no_times, find_case
+from bayespatch.cli.case import ChosenCase, answer, check_no_times, find_case
 from bayespatch.cli.files import check_new
 from bayespatch.cli.options import Force, Json, Level, MaybeOut, Set, Top
 from bayespatch.cli.shared import taking
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @taking(find=find_case)
 def what_if(
-    find: Callable[[], Case],
+    find: Callable[[], ChosenCase],
     set: Set = [],  # noqa: B006  # read by typer and never changed
     out: MaybeOut = None,
     top: Top = 5,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from bayespatch.cli.estimators import Estimator
-from bayespatch.decisions import Decision, undecided
+from bayespatch.decisions import DecisionThreshold, undecided
 from bayespatch.types import JSONObject
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def worklist_of(
     model: Estimator,
     X: DataFrame,
     level: float,
-    decision: Decision | None = None,
+    decision: DecisionThreshold | None = None,
     tell: Callable[[int, int, str], object] = lambda done, total, what: None,
 ) -> list[JSONObject]:
     """A JSON-ready record for each row, sorted by risk relative to the base rate, highest first.
@@ -42,7 +42,9 @@ def worklist_of(
     return sorted(lines, key=lambda line: -line["risk"]["ratio"])
 
 
-def _lines(model: PatchworkClassifier, X: DataFrame, level: float, decision: Decision | None) -> Iterator[JSONObject]:
+def _lines(
+    model: PatchworkClassifier, X: DataFrame, level: float, decision: DecisionThreshold | None
+) -> Iterator[JSONObject]:
     """Worklist lines for a chunk of cases."""
     from bayespatch.explain.guards import guard_values
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bayespatch.datasets.tables import Discretize, check_discretize, cut, group, import_pandas, read_bundled
+from bayespatch.datasets.loading import Discretize, check_discretize, cut, group, import_pandas, read_bundled
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from bayespatch.datasets.tables import Discretize, check_discretize, cut, group, import_pandas
+from bayespatch.datasets.loading import Discretize, check_discretize, cut, group, import_pandas
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series

@@ -15,7 +15,7 @@ from sklearn.utils import Tags, column_or_1d, compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from bayespatch.calibrate import Calibration
-from bayespatch.decisions import Decision, read_decision
+from bayespatch.decisions import DecisionThreshold, read_decision
 from bayespatch.encode import EncodedTable, class_order
 from bayespatch.encode.schema import Bins, Windows
 from bayespatch.estimator.explaining import Explaining, check_abstain
@@ -634,7 +634,7 @@ def _class_weights(option: dict[Any, float] | str | None, classes: AnyArray, cou
     return check_class_weights(weights, classes)
 
 
-def _read_decision(y: ArrayLike, classes: AnyArray, names: tuple[str, ...]) -> Decision | None:
+def _read_decision(y: ArrayLike, classes: AnyArray, names: tuple[str, ...]) -> DecisionThreshold | None:
     """The decision threshold in ``y.attrs``, set by a data dictionary."""
     attrs = getattr(y, "attrs", None)
     attrs = attrs if isinstance(attrs, dict) else {}

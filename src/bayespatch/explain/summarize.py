@@ -13,7 +13,7 @@ from sklearn.feature_selection import mutual_info_classif
 from sklearn.inspection import permutation_importance
 
 from bayespatch import metrics
-from bayespatch.decisions import Decision
+from bayespatch.decisions import DecisionThreshold
 from bayespatch.encode import MISSING_NUMBER, Column
 from bayespatch.explain.overview import FeatureSummary, Overview, PastCase, Performance
 from bayespatch.fitted import Fitted, FittedNumbers
@@ -173,7 +173,7 @@ def _performance(
     p: NDArray[np.float64],
     known: NDArray[np.int64],
     classes: tuple[str, ...],
-    decision: Decision | None,
+    decision: DecisionThreshold | None,
     seed: int,
 ) -> Performance:
     common = np.bincount(known, minlength=len(classes)) / len(known)
@@ -199,7 +199,7 @@ def _performance(
     )
 
 
-def _thresholds(name: str, decision: Decision | None) -> tuple[float, ...]:
+def _thresholds(name: str, decision: DecisionThreshold | None) -> tuple[float, ...]:
     """The usual thresholds, and the decision threshold of the class."""
     own = {decision.threshold} if decision is not None and decision.label == name else set()
     return tuple(sorted({*metrics.THRESHOLDS, *own}))

@@ -7,18 +7,18 @@ several values, ``bulk`` reads NDJSON exports, ``omop`` reads OMOP tables.
 """
 
 from bayespatch.fhir.bulk import read_bulk, to_frame
-from bayespatch.fhir.choose import MappedCase, Problem
+from bayespatch.fhir.choose import MappedCase, MappingProblem
 from bayespatch.fhir.errors import FhirError
 from bayespatch.fhir.mapping import Mapping
 from bayespatch.fhir.omop import read_omop
-from bayespatch.fhir.reading import Entry, labeled, next_page, parse_bundle, parse_json
+from bayespatch.fhir.reading import BundleEntry, labeled, next_page, parse_bundle, parse_json
 
 __all__ = [
-    "Entry",
+    "BundleEntry",
     "FhirError",
     "MappedCase",
     "Mapping",
-    "Problem",
+    "MappingProblem",
     "labeled",
     "next_page",
     "parse_bundle",

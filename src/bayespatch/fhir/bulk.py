@@ -13,7 +13,7 @@ from bayespatch.fhir.errors import FhirError, refuse
 from bayespatch.fhir.extract import Candidate
 from bayespatch.fhir.mapping import Mapping, subject
 from bayespatch.fhir.medications import medications
-from bayespatch.fhir.reading import MOST_BYTES, Entry, labeled, parse_bundle
+from bayespatch.fhir.reading import MOST_BYTES, BundleEntry, labeled, parse_bundle
 from bayespatch.fhir.times import aware, read_time
 from bayespatch.types import TableLike
 
@@ -154,7 +154,7 @@ def _read(
                 kind = resource["resourceType"]
                 if not extractor.uses(kind) and kind != "Patient":
                     continue
-                entry = Entry(resource, f"{place} {kind}")
+                entry = BundleEntry(resource, f"{place} {kind}")
                 if kind == "Patient":
                     name = resource.get("id")
                     if not isinstance(name, str) or not name:
@@ -179,7 +179,7 @@ def _medications(files: Sequence[Path]) -> dict[str, object]:
             for number, line in enumerate(_lines(file, path.name), start=1):
                 if b'"Medication"' in line:
                     place = f"{path.name}:{number}"
-                    known |= medications([Entry(parse_bundle(line, place), place)])
+                    known |= medications([BundleEntry(parse_bundle(line, place), place)])
     return known
 
 

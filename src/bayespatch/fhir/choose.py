@@ -14,7 +14,7 @@ from bayespatch.fhir.rules import Rule
 from bayespatch.fhir.times import Span, elapsed
 
 
-class Problem(NamedTuple):
+class MappingProblem(NamedTuple):
     """Why a value of the record is missing or was not used.
 
     Attributes
@@ -54,7 +54,7 @@ class MappedCase:
     patient: str
     at: datetime
     sources: Mapping[str, str] = field(default_factory=dict)
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[MappingProblem, ...] = ()
     outcome: Value = None
 
     @property
@@ -68,7 +68,7 @@ class Chosen(NamedTuple):
 
     value: Value
     source: str
-    problems: tuple[Problem, ...]
+    problems: tuple[MappingProblem, ...]
 
 
 def choose(
@@ -88,7 +88,7 @@ def choose(
     after : bool
         For outcomes: only information known from `at` on is used.
     """
-    problems: list[Problem] = []
+    problems: list[MappingProblem] = []
     eligible = []
     outdated: Candidate | None = None
     for one in candidates:
@@ -143,7 +143,7 @@ def _timing(rule: Rule, one: Candidate, at: datetime, after: bool) -> str:
     return "eligible"
 
 
-def _selected(rule: Rule, eligible: Sequence[Candidate]) -> tuple[Candidate | None, list[Problem]]:
+def _selected(rule: Rule, eligible: Sequence[Candidate]) -> tuple[Candidate | None, list[MappingProblem]]:
     """The selected candidate, and the problems of unusable ones."""
     usable = [one for one in eligible if one.problem is None]
     if usable:  # another medication does not matter
@@ -170,7 +170,9 @@ def _selected(rule: Rule, eligible: Sequence[Candidate]) -> tuple[Candidate | No
     return first, []
 
 
-def _checked(rule: Rule, chosen: Candidate, at: datetime, dictionary: Dictionary | None) -> tuple[Value, list[Problem]]:
+def _checked(
+    rule: Rule, chosen: Candidate, at: datetime, dictionary: Dictionary | None
+) -> tuple[Value, list[MappingProblem]]:
     """The value in the form of the data dictionary; None if the dictionary does not allow it."""
     value = chosen.value
     if isinstance(value, Span):
@@ -193,8 +195,8 @@ def _checked(rule: Rule, chosen: Candidate, at: datetime, dictionary: Dictionary
         return None, [_problem(rule, "range", text)]
 
 
-def _problem(rule: Rule, kind: ProblemKind, text: str) -> Problem:
-    return Problem(rule.column, kind, f"column {rule.column!r}: {text}")
+def _problem(rule: Rule, kind: ProblemKind, text: str) -> MappingProblem:
+    return MappingProblem(rule.column, kind, f"column {rule.column!r}: {text}")
 
 
 def _text(candidate: Candidate) -> str:

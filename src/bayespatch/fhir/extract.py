@@ -14,7 +14,7 @@ from bayespatch.dictionary import Value
 from bayespatch.fhir import medications
 from bayespatch.fhir.checking import check_resource
 from bayespatch.fhir.errors import refuse, shown
-from bayespatch.fhir.reading import Entry
+from bayespatch.fhir.reading import BundleEntry
 from bayespatch.fhir.resources import (
     TYPES,
     VOID,
@@ -116,7 +116,7 @@ class Extractor:
         return any(self._by_code.get(kind) or self._by_prefix.get(kind) for kind in medications.KINDS)
 
     def candidates(
-        self, entry: Entry, zone: tzinfo | None, known: medications.Medications | None = None
+        self, entry: BundleEntry, zone: tzinfo | None, known: medications.Medications | None = None
     ) -> list[Candidate]:
         """Values that the rules find in a resource.
 
@@ -213,7 +213,7 @@ class Extractor:
                     yield _Target(rule, resource, where)
 
 
-def reference_of(entry: Entry) -> str:
+def reference_of(entry: BundleEntry) -> str:
     """Reference to a resource: type and id, or a pointer if it has no id."""
     name = entry.resource.get("id")
     return f"{entry.resource['resourceType']}/{name}" if isinstance(name, str) else entry.where

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from bayespatch.dictionary import Dictionary, Value
-from bayespatch.fhir.choose import MappedCase, Problem, choose
+from bayespatch.fhir.choose import MappedCase, MappingProblem, choose
 from bayespatch.fhir.errors import FhirError, refuse, shown
 from bayespatch.fhir.extract import Candidate, Extractor
 from bayespatch.fhir.medications import KINDS, medications
-from bayespatch.fhir.reading import Entry, entries
+from bayespatch.fhir.reading import BundleEntry, entries
 from bayespatch.fhir.rules import Rules, read_rules
 from bayespatch.fhir.times import aware
 from bayespatch.types import JSONMapping
 from bayespatch.validation import closest
 
-Records = JSONMapping | collections.abc.Iterable[JSONMapping | Entry]
+Records = JSONMapping | collections.abc.Iterable[JSONMapping | BundleEntry]
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,9 @@ class Mapping:
             candidates.setdefault(one.column, []).append(one)
         return self.choose(patient, candidates, moment)
 
-    def candidates(self, collected: collections.abc.Sequence[Entry], moment: datetime) -> tuple[str, list[Candidate]]:
+    def candidates(
+        self, collected: collections.abc.Sequence[BundleEntry], moment: datetime
+    ) -> tuple[str, list[Candidate]]:
         """The patient of a bundle, and the values that the rules find in its resources."""
         patient, belongs = _patient(collected)
         known = medications(collected)
@@ -106,7 +108,7 @@ class Mapping:
         """The values of one patient, from the candidates of each column."""
         values: dict[str, Value] = {}
         sources: dict[str, str] = {}
-        problems: list[Problem] = []
+        problems: list[MappingProblem] = []
         for column, rule in self.rules.columns.items():
             chosen = choose(rule, candidates.get(column, ()), at, self.dictionary)
             values[column] = chosen.value
@@ -147,7 +149,9 @@ class Mapping:
         return templates
 
 
-def _patient(collected: collections.abc.Sequence[Entry]) -> tuple[str, collections.abc.Callable[[Entry], bool]]:
+def _patient(
+    collected: collections.abc.Sequence[BundleEntry],
+) -> tuple[str, collections.abc.Callable[[BundleEntry], bool]]:
     """The patient of a bundle, and a test whether a resource is about the patient; two patients are rejected."""
     patients = [entry for entry in collected if entry.resource["resourceType"] == "Patient"]
     names: dict[str, str] = {}  # reference -> id
@@ -166,7 +170,7 @@ def _patient(collected: collections.abc.Sequence[Entry]) -> tuple[str, collectio
         first = name
     state = {"patient": first}
 
-    def belongs(entry: Entry) -> bool:
+    def belongs(entry: BundleEntry) -> bool:
         if entry.resource["resourceType"] == "Patient":
             return True
         reference = subject(entry)
@@ -189,7 +193,7 @@ def _patient(collected: collections.abc.Sequence[Entry]) -> tuple[str, collectio
     return state["patient"], belongs
 
 
-def subject(entry: Entry) -> str | None:
+def subject(entry: BundleEntry) -> str | None:
     """The reference to the patient of a resource, without its version; None if it is about something else."""
     data = entry.resource.get("subject")
     reference = data.get("reference") if isinstance(data, dict) else None

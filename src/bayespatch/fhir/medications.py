@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from bayespatch.fhir.reading import Entry
+from bayespatch.fhir.reading import BundleEntry
 from bayespatch.fhir.resources import Resource, Version
 
 MEDICATION = "Medication"
@@ -12,13 +12,13 @@ KINDS = ("MedicationStatement", "MedicationRequest")
 Medications = Mapping[str, object]  # reference -> CodeableConcept; None if the Medication has no code
 
 
-def medications(entries: Iterable[Entry]) -> dict[str, object]:
+def medications(entries: Iterable[BundleEntry]) -> dict[str, object]:
     """The codes of the Medications among these resources, by id and by URL.
 
     Examples
     --------
-    >>> code = {"text": "aspirin"}
-    >>> medications([Entry({"resourceType": "Medication", "id": "m1", "code": code}, "Bundle.entry[0].resource")])
+    >>> aspirin = {"resourceType": "Medication", "id": "m1", "code": {"text": "aspirin"}}
+    >>> medications([BundleEntry(aspirin, "Bundle.entry[0].resource")])
     {'Medication/m1': {'text': 'aspirin'}}
     """
     known: dict[str, object] = {}

@@ -15,7 +15,7 @@ MOST_RESOURCES = 20_000  # maximum number of resources of one patient
 _DEEPEST = 40  # levels of objects and lists; resources of FHIR have fewer than 20
 
 
-class Entry(NamedTuple):
+class BundleEntry(NamedTuple):
     """A resource, a pointer to it, and the URL by which other resources refer to it."""
 
     resource: Resource
@@ -87,7 +87,7 @@ def check_object(value: object, where: str) -> Resource:
     return value
 
 
-def labeled(resources: JSONMapping, where: str) -> list[Entry]:
+def labeled(resources: JSONMapping, where: str) -> list[BundleEntry]:
     """The resources in the values of an object and in its bundles, such as the prefetched data of CDS Hooks.
 
     Examples
@@ -117,7 +117,7 @@ def next_page(bundle: JSONMapping) -> str | None:
     return None
 
 
-def entries(data: JSONMapping | Iterable[JSONMapping | Entry]) -> list[Entry]:
+def entries(data: JSONMapping | Iterable[JSONMapping | BundleEntry]) -> list[BundleEntry]:
     """The resources of a bundle, or of several bundles and resources."""
     if isinstance(data, Mapping) or not isinstance(data, Iterable) or isinstance(data, str | bytes):
         check_depth(data, "Bundle")
@@ -125,7 +125,7 @@ def entries(data: JSONMapping | Iterable[JSONMapping | Entry]) -> list[Entry]:
     else:
         collected = []
         for j, one in enumerate(data):
-            if isinstance(one, Entry):
+            if isinstance(one, BundleEntry):
                 collected.append(one)
                 continue
             check_depth(one, f"[{j}]")
@@ -137,10 +137,10 @@ def entries(data: JSONMapping | Iterable[JSONMapping | Entry]) -> list[Entry]:
     return collected
 
 
-def _entries(resource: Resource, where: str | None) -> Iterator[Entry]:
+def _entries(resource: Resource, where: str | None) -> Iterator[BundleEntry]:
     where = where or resource["resourceType"]
     if resource["resourceType"] != "Bundle":
-        yield Entry(resource, where)
+        yield BundleEntry(resource, where)
         return
     listed = resource.get("entry", [])
     if not isinstance(listed, list):
@@ -159,7 +159,7 @@ def _entries(resource: Resource, where: str | None) -> Iterator[Entry]:
         part = check_object(entry["resource"], f"{pointer}.resource")
         if part["resourceType"] == "Bundle":
             raise refuse(f"{pointer}.resource", "is a Bundle inside a Bundle; send its entries")
-        yield Entry(part, f"{pointer}.resource", url)
+        yield BundleEntry(part, f"{pointer}.resource", url)
 
 
 def _no_constant(text: str) -> float:

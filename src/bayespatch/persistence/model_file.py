@@ -57,7 +57,7 @@ _CASES_KEYS = ("format", "package", "holds", "parts")
 _WRONG = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # from any check
 
 
-class LeftOut:
+class MissingCases:
     """Placeholder for the past cases in a model loaded without them; every use raises an error."""
 
     def __init__(self, path: str, manifest: JSONObject) -> None:
@@ -128,7 +128,7 @@ class Storable:
             arrays, past = _arrays(fitted, digests)
             cases = None if past is None else packed(past)
             if past is None:  # the model was loaded without its cases
-                manifest = _manifest_again(self, cast("LeftOut", fitted.x))
+                manifest = _manifest_again(self, cast("MissingCases", fitted.x))
             else:
                 manifest = _manifest(self, fitted, cases)
             validated({"format": 0, **manifest, "parts": []}, arrays, past)
@@ -216,7 +216,7 @@ def _part(fitted: Fitted, path: str) -> AnyArray | None:
     return cast("AnyArray | None", part)
 
 
-def _manifest_again(estimator: Estimator, left_out: LeftOut) -> JSONObject:
+def _manifest_again(estimator: Estimator, left_out: MissingCases) -> JSONObject:
     """The manifest of a model that was loaded without its past cases, with its current parameters."""
     unchanged = {name: value for name, value in left_out.manifest.items() if name not in ("format", "parts")}
     changed = {"package": __version__, "parameters": parameters_to_json(estimator.get_params(deep=False))}
@@ -373,9 +373,9 @@ def _elsewhere(folder: str, parts_of: Parts) -> PartitionedIndex:
 
 
 def _fitted(path: Path, manifest: JSONObject, parts: Parts) -> Fitted:
-    """The fitted model; past cases that were left out are replaced by a `LeftOut`."""
+    """The fitted model; past cases that were left out are replaced by a `MissingCases`."""
     kind = _KINDS[manifest["estimator"]]
-    left_out = LeftOut(str(path), manifest)
+    left_out = MissingCases(str(path), manifest)
 
     def made(owner: Callable[..., Made], names: Iterable[str], prefix: str = "", **inner: object) -> Made:
         default = {name: left_out for name in names if STORED.get(prefix + name) is Stored.WITH_CASES}

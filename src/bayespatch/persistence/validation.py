@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bayespatch.calibrate import Calibration
 from bayespatch.calibrate_times import TimesCalibration
-from bayespatch.decisions import Decision
+from bayespatch.decisions import DecisionThreshold
 from bayespatch.encode import Schema, codes_of
 from bayespatch.engine.installed import check_engine
 from bayespatch.follow_up import FollowUp
@@ -384,12 +384,12 @@ def _pool(stored: object, n_classes: int) -> Pool | None:
     return pool
 
 
-def _decision(described: object, names: tuple[str, ...]) -> Decision | None:
+def _decision(described: object, names: tuple[str, ...]) -> DecisionThreshold | None:
     if described is None:
         return None
     if not isinstance(described, dict) or set(described) != {"label", "threshold"} or described["label"] not in names:
         raise ValueError("the description of the decision threshold is invalid")
-    return Decision(**described)
+    return DecisionThreshold(**described)
 
 
 def _class_names(names: object, n_classes: int) -> tuple[str, ...]:

@@ -314,7 +314,7 @@ class _VotesByPlace(_Counted):
         )
         voting.open_streams(self.places, _prediction_key(posterior), row_numbers(data.x))
         shares, features = bool(detail), bool(detail) and detail != "shares"
-        self.sums = voting.VoteSums(
+        self.sums = voting.SampledVotes(
             self.votes,
             self.familiarity,
             np.zeros((n, n_chains)),

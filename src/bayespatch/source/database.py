@@ -52,7 +52,7 @@ class Cursor(Protocol):
         """The rows."""
 
 
-class Answer(NamedTuple):
+class QueryResult(NamedTuple):
     """The result of a query; `names` is None if it is not a table."""
 
     names: Sequence[str] | None
@@ -80,7 +80,7 @@ def read_rows(url: str, query: str) -> list[JSONObject]:
     return [dict(zip(answer.names or (), row, strict=True)) for row in answer.rows]
 
 
-def _answered(url: str, query: str | None) -> tuple[str, Answer]:
+def _answered(url: str, query: str | None) -> tuple[str, QueryResult]:
     """The name of a database for messages, and its answer to a query, which must be a table."""
     scheme = url.partition("://")[0].lower()
     if scheme not in _ASKED:
@@ -104,7 +104,7 @@ def _answered(url: str, query: str | None) -> tuple[str, Answer]:
     return address.shown, answer
 
 
-def _ask_sqlite(address: Address, query: str) -> Answer:
+def _ask_sqlite(address: Address, query: str) -> QueryResult:
     """Query SQLite; only selecting, reading columns and calling functions is allowed."""
     import sqlite3
 
@@ -123,7 +123,7 @@ def _ask_sqlite(address: Address, query: str) -> Answer:
             raise
 
 
-def _ask_postgresql(address: Address, query: str) -> Answer:
+def _ask_postgresql(address: Address, query: str) -> QueryResult:
     """Query PostgreSQL in a read-only transaction; a named cursor accepts only a single SELECT."""
     try:
         import psycopg
@@ -135,7 +135,7 @@ def _ask_postgresql(address: Address, query: str) -> Answer:
             return _answer(cursor.execute(query.encode()))
 
 
-def _ask_duckdb(address: Address, query: str) -> Answer:
+def _ask_duckdb(address: Address, query: str) -> QueryResult:
     """Query DuckDB with a single SELECT: a database file has no access to other files; in memory, files can be read."""
     try:
         import duckdb
@@ -158,11 +158,11 @@ def _ask_duckdb(address: Address, query: str) -> Answer:
         return _answer(connection.execute(query))
 
 
-def _answer(cursor: Cursor) -> Answer:
+def _answer(cursor: Cursor) -> QueryResult:
     """Names and rows; rows can be fetched only if there are names."""
     if not cursor.description:
-        return Answer(None, ())
-    return Answer([str(column[0]) for column in cursor.description], cursor.fetchall())
+        return QueryResult(None, ())
+    return QueryResult([str(column[0]) for column in cursor.description], cursor.fetchall())
 
 
 def _file(scheme: str, url: str) -> Address:
@@ -213,7 +213,7 @@ def _server(url: str) -> Address:
     return Address(shown, options=options, secrets=tuple(secret for secret in secrets if secret))
 
 
-_ASKED: dict[str, Callable[[Address, str], Answer]] = {
+_ASKED: dict[str, Callable[[Address, str], QueryResult]] = {
     "sqlite": _ask_sqlite,
     "postgresql": _ask_postgresql,
     "postgres": _ask_postgresql,

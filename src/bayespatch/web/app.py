@@ -27,7 +27,7 @@ from bayespatch.version import __version__
 from bayespatch.web import access, api, cds_hooks, rendering
 from bayespatch.web.api.asking import PREFIX, bearer
 from bayespatch.web.connections import MOST_CONNECTIONS, trust
-from bayespatch.web.guard import Guard
+from bayespatch.web.guard import AppMiddleware
 from bayespatch.web.logs import configure
 from bayespatch.web.pages import account, cases, consult, model, people, single_sign_on, smart, worklist
 from bayespatch.web.refusals import Refusal
@@ -59,7 +59,7 @@ def create_app(settings: Settings) -> Starlette:
 
     app = Starlette(
         routes=routes(service),
-        middleware=[Middleware(Guard, service=service)],
+        middleware=[Middleware(AppMiddleware, service=service)],
         exception_handlers={Refusal: _raise, HTTPException: _raise},
         lifespan=lifespan,
     )

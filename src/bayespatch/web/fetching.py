@@ -57,7 +57,7 @@ def fetch(
     return document
 
 
-class Client(NamedTuple):
+class OAuthClient(NamedTuple):
     """The registration of this server at an authorization server (OAuth 2.0); a public client has no secret."""
 
     id: str
@@ -73,7 +73,7 @@ def challenge(verifier: str) -> dict[str, str]:
     }
 
 
-def redeem(description: JSONMapping, client: Client, code: str, verifier: str, redirect: str) -> JSONObject:
+def redeem(description: JSONMapping, client: OAuthClient, code: str, verifier: str, redirect: str) -> JSONObject:
     """Exchange a code at the token endpoint of an authorization server."""
     form = {"grant_type": "authorization_code", "code": code, "redirect_uri": redirect, "code_verifier": verifier}
     headers: dict[str, str] = {}

@@ -48,7 +48,7 @@ HEADERS = {
 }
 
 
-class Guard:
+class AppMiddleware:
     """The ASGI middleware around the whole application."""
 
     def __init__(self, app: ASGIApp, service: Service) -> None:

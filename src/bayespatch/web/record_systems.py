@@ -17,8 +17,7 @@ from bayespatch import fhir
 from bayespatch.fhir.resources import Coding
 from bayespatch.fhir.rules import SYSTEMS
 from bayespatch.types import JSONMapping, JSONObject
-from bayespatch.web.fetching import Client as OAuthClient
-from bayespatch.web.fetching import is_protected, read_secret
+from bayespatch.web.fetching import OAuthClient, is_protected, read_secret
 
 Kind = TypeVar("Kind")
 PATIENT_VIEW, ORDER_SELECT = HOOKS = ("patient-view", "order-select")

@@ -25,7 +25,7 @@ from bayespatch.casebase.people import ROLES
 from bayespatch.language import to_translate
 from bayespatch.types import JSONMapping, JSONObject, Parameters
 from bayespatch.web.fetching import (
-    Client,
+    OAuthClient,
     ProviderError,
     RefusedError,
     challenge,
@@ -155,7 +155,7 @@ class Provider:
 
     def __init__(self, settings: SingleSignOn) -> None:
         self.settings = settings
-        self.client = Client(settings.client_id, read_secret(settings.client_secret_file))
+        self.client = OAuthClient(settings.client_id, read_secret(settings.client_secret_file))
         self._lock = threading.Lock()
         self._description: tuple[float, JSONObject] | None = None
         self._keys: tuple[float, list[JSONObject]] | None = None

@@ -89,7 +89,7 @@ def access(server: Server, code: str, begun: SignIn, redirect: str, issuer: str 
 
 def read_case(server: Server, granted: Access, mapping: fhir.Mapping) -> fhir.MappedCase:
     """The values of the patient, from the FHIR server."""
-    entries: list[fhir.Entry] = []
+    entries: list[fhir.BundleEntry] = []
     for name, template in mapping.prefetch().items():
         search = template.replace("{{context.patientId}}", granted.patient)
         kind = search.partition("?")[0]

@@ -18,7 +18,7 @@ LANES = 8  # features are padded to a multiple of this, so that vector instructi
 CACHE_LINE = 64  # bytes
 
 
-class Tables(NamedTuple):
+class PaddedTable(NamedTuple):
     """The data. F is P padded; padding and missing values never agree with a value and do not vote."""
 
     x: NDArray[np.float64]  # (N, F)
@@ -119,7 +119,7 @@ def constants_of(data: Data, model: Model) -> Constants:
     )
 
 
-def tables_of(data: Data, model: Model) -> Tables:
+def tables_of(data: Data, model: Model) -> PaddedTable:
     hyper = model.hyper
     one = 1.0 if model.likelihood == "paper" else 0.0
     n_features = data.x.shape[1]
@@ -128,7 +128,7 @@ def tables_of(data: Data, model: Model) -> Tables:
     feature[1] = 1.0
     feature[0, :n_features] = data.windows
     feature[1, :n_features] = data.n_values * hyper.lam0 + one
-    return Tables(
+    return PaddedTable(
         padded(data.x, width, CASE_MISSING),
         np.ascontiguousarray(data.y, np.int64),
         np.ascontiguousarray(data.own_parent, np.int64),
@@ -156,7 +156,7 @@ def padded(values: NDArray[np.float64], width: int, missing: float) -> NDArray[n
     return on_cache_line(out)
 
 
-def blank_importance(t: Tables) -> NDArray[np.float64]:
+def blank_importance(t: PaddedTable) -> NDArray[np.float64]:
     """(4, S, F): q-tilde and 1 - q-tilde, then both for votes, where padding and missing values have 0 and 1."""
     importance = np.zeros((4, *t.x_parents.shape))
     importance[1::2] = 1.0
@@ -184,7 +184,7 @@ def with_capacity(neighbors: Neighbors, capacity: int) -> Neighbors:
     )
 
 
-def blank_work(c: Constants, t: Tables) -> Work:
+def blank_work(c: Constants, t: PaddedTable) -> Work:
     n_parents, width = t.x_parents.shape
     n_counts = max(c.n_features + 1, 2)
     square = (n_counts, n_counts) if c.kind == 2 else (1, 1)
@@ -206,7 +206,7 @@ def blank_work(c: Constants, t: Tables) -> Work:
     return Work(*map(on_cache_line, work))
 
 
-def blank_sums(c: Constants, t: Tables, capacity: int) -> Sums:
+def blank_sums(c: Constants, t: PaddedTable, capacity: int) -> Sums:
     width = t.x.shape[1]
     c2 = np.pad(t.feature[1, : c.n_features], (0, width - c.n_features), mode="edge")  # no rule for padding
     weights = (1, c.n_features) if c.kind == 2 else (0, 1)  # of a vote

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.engine.compiling import compiled, vectorised_inline
-from bayespatch.engine.cpu.layout import Tables, on_cache_line
+from bayespatch.engine.cpu.layout import PaddedTable, on_cache_line
 from bayespatch.engine.votes import (
     BOUND,
     C2,
@@ -38,7 +38,7 @@ LARGEST = 1e18
 
 
 class Rough(NamedTuple):
-    """The data in single precision, with width F as in `Tables`, and scratch memory of one thread."""
+    """The data in single precision, with width F as in `PaddedTable`, and scratch memory of one thread."""
 
     x: NDArray[np.float32]  # (N, F)
     x_parents: NDArray[np.float32]  # (S, F)
@@ -49,7 +49,7 @@ class Rough(NamedTuple):
     allowance: NDArray[np.float64]  # (1,) the largest factor by which rounding can make a product too small
 
 
-def blank_rough(c: Constants, t: Tables, n_threads: int) -> list[Rough]:
+def blank_rough(c: Constants, t: PaddedTable, n_threads: int) -> list[Rough]:
     """The shared tables with separate scratch memory for every thread."""
     size = np.abs(np.concatenate([t.x, t.x_parents]))
     largest = np.where(size < PARENT_MISSING, size, 0.0).max(axis=0)

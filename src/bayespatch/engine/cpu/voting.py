@@ -65,7 +65,7 @@ class Places(NamedTuple):
     bits: NDArray[np.uint64]  # (n, C, K) w
 
 
-class VoteSums(NamedTuple):
+class SampledVotes(NamedTuple):
     """Sums over the draws; details have size 0 if not requested."""
 
     votes: NDArray[np.float64]  # (n, C, B, M) shares of the votes for each class, by batch of draws
@@ -77,7 +77,7 @@ class VoteSums(NamedTuple):
     explained: NDArray[np.float64]  # (n, C, P) probability of the case's own value given its neighbors
 
 
-class Case(NamedTuple):
+class CaseBuffers(NamedTuple):
     """Scratch memory for one case."""
 
     agrees: NDArray[np.bool_]  # (P, S) whether the values agree
@@ -99,7 +99,7 @@ class Case(NamedTuple):
 def blank_case(voters):
     n_features, n_parents = voters.x.shape
     n_classes = voters.mu.shape[1]
-    return Case(
+    return CaseBuffers(
         np.zeros((n_features, n_parents), np.bool_),
         np.zeros((n_features, n_parents), np.float32),
         np.zeros(n_features, np.bool_),

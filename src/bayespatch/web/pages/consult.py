@@ -28,14 +28,14 @@ FIRST = "f"  # prefix of the first version's values in the form
 FOUND = "c"  # prefix of the values found by a counterfactual
 
 
-class Names(NamedTuple):
+class FormIds(NamedTuple):
     """The ids of the new case and its patient in the form; both may be empty."""
 
     case: str = ""
     patient: str = ""
 
     @classmethod
-    def of(cls, ask: Ask) -> Names:
+    def of(cls, ask: Ask) -> FormIds:
         """The ids in the form."""
         return cls(ask.text("external_id", 200), ask.text("patient", 200))
 
@@ -46,12 +46,14 @@ async def show(ask: Ask) -> Response:
     dictionary = known.features
     number = ask.request.query_params.get("from", "")
     if not number:
-        return ask.page("consult.html", **_form(dictionary, {}, {}, {}, Names()), example=ask.service.settings.example)
+        return ask.page(
+            "consult.html", **_form(dictionary, {}, {}, {}, FormIds()), example=ask.service.settings.example
+        )
     if not number.isdecimal() or len(number) > 18:
         raise Refusal(404, "Consultation not found.")
     seen, _, case = await ask.do(ask.base.consultation, int(number), by=ask.by)
     entered = forms.filled(dictionary, seen.values)
-    names = Names(case.external_id or "" if case.state == "open" else "", case.patient or "")
+    names = FormIds(case.external_id or "" if case.state == "open" else "", case.patient or "")
     content = await _answered(ask, dictionary, entered, entered, names.patient)
     return ask.page("consult.html", **_form(dictionary, entered, entered, {}, names), **_choice(ask, known), **content)
 
@@ -60,7 +62,7 @@ async def prefilled(ask: Ask, values: Mapping[str, Value], patient: str, notes: 
     """The form with values from a patient's record, to be checked first, and what the record lacks."""
     dictionary = (await ask.definition()).features
     entered = forms.filled(dictionary, values)
-    return ask.page("consult.html", **_form(dictionary, entered, {}, {}, Names("", patient)), notes=notes)
+    return ask.page("consult.html", **_form(dictionary, entered, {}, {}, FormIds("", patient)), notes=notes)
 
 
 async def asked(ask: Ask) -> Response:
@@ -75,7 +77,7 @@ async def asked(ask: Ask) -> Response:
         first, entered = entered, {**entered, **forms.given(dictionary, ask.form, FOUND)}
     if action == "first" or not ask.text("has_first"):
         first = entered
-    names = Names.of(ask)
+    names = FormIds.of(ask)
     values, problems = forms.read(dictionary, entered)
     if problems:
         return ask.page("consult.html", 422, **_form(dictionary, entered, first, problems, names))
@@ -94,7 +96,7 @@ async def asked(ask: Ask) -> Response:
 def _key(ask: Ask, entered: dict[str, str]) -> str | None:
     """The idempotency key of this form with these values, so that repeated clicks store it only once."""
     key = ask.text("key", 100)
-    content = json.dumps([entered, *Names.of(ask)])
+    content = json.dumps([entered, *FormIds.of(ask)])
     return hmac.new(key.encode(), content.encode(), hashlib.sha256).hexdigest() if key else None
 
 
@@ -107,7 +109,7 @@ async def answer(ask: Ask) -> Response:
         return JSONResponse({"problems": {forms.key_of(name): text for name, text in problems.items()}})
     try:
         content = await _answered(
-            ask, dictionary, entered, first if ask.text("has_first") else entered, Names.of(ask).patient
+            ask, dictionary, entered, first if ask.text("has_first") else entered, FormIds.of(ask).patient
         )
     except Exception as error:
         refusal = refusal_of(error)
@@ -189,7 +191,7 @@ async def _answered(
 
 
 def _form(
-    dictionary: Dictionary, entered: dict[str, str], first: dict[str, str], problems: dict[str, str], names: Names
+    dictionary: Dictionary, entered: dict[str, str], first: dict[str, str], problems: dict[str, str], names: FormIds
 ) -> JSONObject:
     hidden = {forms.key_of(name, FIRST): value for name, value in first.items()}
     fields = forms.fields(dictionary, entered, problems)

@@ -68,14 +68,14 @@ def test_predictions_are_those_of_the_same_table_in_one_file(clinic, registry, m
 
 
 def test_a_large_file_is_cut_between_its_row_groups(clinic, model, tmp_path, monkeypatch):
-    from bayespatch.source import parts
+    from bayespatch.source import parquet_parts
 
     (tmp_path / "data").mkdir()
     for name in ("patients", "new"):
         read(str(clinic / f"{name}.csv")).to_parquet(tmp_path / "data" / f"{name}.parquet", row_group_size=2)
-    assert len(parts.parts_of([str(tmp_path / "data" / "patients.parquet")])) == 1
-    monkeypatch.setattr(parts, "MOST_BYTES", 1)
-    pieces = parts.parts_of([str(tmp_path / "data" / "patients.parquet")])
+    assert len(parquet_parts.parts_of([str(tmp_path / "data" / "patients.parquet")])) == 1
+    monkeypatch.setattr(parquet_parts, "MOST_BYTES", 1)
+    pieces = parquet_parts.parts_of([str(tmp_path / "data" / "patients.parquet")])
     assert [(piece.groups, piece.first) for piece in pieces[:3]] == [((0,), 0), ((1,), 2), ((2,), 4)]
     out = tmp_path / "model.bpatch"
     assert call("fit", tmp_path / "data" / "p*.parquet", *FIT, "--out", out).exit_code == 0

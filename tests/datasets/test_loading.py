@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from bayespatch.datasets import load_breast, load_heart, load_readmission
-from bayespatch.datasets.tables import cut, group
+from bayespatch.datasets.loading import cut, group
 
 
 def test_an_edge_belongs_to_the_side_that_is_closed():

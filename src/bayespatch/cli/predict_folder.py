@@ -16,7 +16,7 @@ from bayespatch.cli.terminal import say
 from bayespatch.cli.worklist import flat_line, worklist_of
 from bayespatch.persistence.atomic import refuse, replacing_folder
 from bayespatch.source import features_of
-from bayespatch.source.parts import FilePart, parts_of, read_part, write_part
+from bayespatch.source.parquet_parts import FilePart, parts_of, read_part, write_part
 from bayespatch.types import Parameters
 
 _TEXTS = ("file", "label", "closest", "outcome_of_closest", "attention", "warnings")

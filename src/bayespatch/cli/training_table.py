@@ -35,7 +35,7 @@ from bayespatch.source import Training, read, training_table
 from bayespatch.source.columns import notice
 from bayespatch.source.dates import Interval, in_period
 from bayespatch.source.frame import listed
-from bayespatch.source.parts import column_names, one_after_the_other, training_parts
+from bayespatch.source.parquet_parts import column_names, one_after_the_other, training_parts
 from bayespatch.source.roles import check_column, check_identifiers, outcomes_of
 from bayespatch.types import Parameters
 
@@ -91,7 +91,7 @@ class TableOptions:
         return self.regression or self.time is not None
 
 
-class Learned(NamedTuple):
+class TrainingColumns(NamedTuple):
     """A training table, its columns of numeric category codes, and its follow-up columns by kind."""
 
     table: Training
@@ -104,7 +104,7 @@ class Learned(NamedTuple):
         return _features(self.table.X, self.follow_up)
 
 
-def read_training(options: TableOptions, labels: str | None = None) -> Learned:
+def read_training(options: TableOptions, labels: str | None = None) -> TrainingColumns:
     """Read the table, with notes on uninformative columns; reject columns that may be identifiers."""
     data = options.data
     dictionary = _dictionary(options)
@@ -123,7 +123,7 @@ def read_training(options: TableOptions, labels: str | None = None) -> Learned:
         table = table._replace(event=table.X[options.event], X=table.X.drop(columns=options.event))
     follow_up = _follow_up(options, dictionary, [name for name in table.X.columns if name != options.outcome])
     table = _described(table, options, dictionary, follow_up, labels)
-    return Learned(table, _coded(dictionary, _features(table.X, follow_up).columns), follow_up)
+    return TrainingColumns(table, _coded(dictionary, _features(table.X, follow_up).columns), follow_up)
 
 
 def chosen_rows(frame: DataFrame, date: str | None, since: str | None, until: str | None) -> DataFrame:
@@ -146,7 +146,7 @@ def read_training_files(
     categorical: Sequence[str],
     seed: int,
     scheduler: str | None,
-) -> tuple[Learned, Sample]:
+) -> tuple[TrainingColumns, Sample]:
     """A table in many files: a sample of its rows, checked like in `read_training`."""
     single = {
         "--time": options.time,
@@ -172,7 +172,9 @@ def read_training_files(
     check_identifiers(sample.X)  # two files may share an identifier
     training = Training(sample.X, outcomes_of(sample.y, options.is_number), sample.n_unknown)
     training = _described(training, options, dictionary, {}, labels)
-    return Learned(training, _coded(dictionary, training.X.columns), {}), replace(sample, X=training.X, y=training.y)
+    return TrainingColumns(training, _coded(dictionary, training.X.columns), {}), replace(
+        sample, X=training.X, y=training.y
+    )
 
 
 def _dictionary(options: TableOptions) -> Dictionary:
