@@ -5,17 +5,18 @@ import random
 import sqlite3
 import time
 import traceback
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from itertools import pairwise
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from sqlalchemy import inspect, text
+from sqlalchemy import inspect, select, text
 
 from bayespatch.casebase import CaseBase, CaseBaseError
 from bayespatch.casebase.database import Database
-from bayespatch.casebase.tables import VERSION, metadata
+from bayespatch.casebase.errors import ConflictError
+from bayespatch.casebase.tables import VERSION, audit, metadata
 from tests.casebase.clinic import BY, DICTIONARY, Places, outcome, patient
 from tests.casebase.invariants import check
 
@@ -236,3 +237,25 @@ def test_two_processes_that_make_the_same_base(places):
     with CaseBase.open(url, folder=working) as base:
         assert base.verify_audit().intact
     places.drop()
+
+
+@pytest.mark.parametrize("fails", [True, False])
+def test_a_result_that_nobody_read_to_its_end_keeps_no_old_state(base, places, fails):
+    kept = []
+
+    def leave() -> None:
+        with base._database.reading() as connection:
+            kept.append(connection.execute(select(audit).order_by(audit.c.number)))
+            next(iter(kept[0]))
+            if fails:
+                raise ConflictError("something is wrong")
+
+    for _ in range(3):
+        base.record_audit({}, by=BY)
+    with nullcontext() if not fails else pytest.raises(ConflictError):
+        leave()
+    with places.open(str(base._database.url)) as other:
+        session = other.people.sign_in(other.people.accept(other.people.invite("roe", "viewer", by=BY), "hash").name)
+    person = base.people.of_session(session)
+    assert person is not None
+    assert person.name == "roe"

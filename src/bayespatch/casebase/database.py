@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import cast
+from weakref import WeakSet
 
 from sqlalchemy import Connection, Engine, create_engine, event, insert, inspect, select, text
 from sqlalchemy.engine import URL, make_url
@@ -80,6 +81,10 @@ class Database:
             event.listen(engine, "do_connect", _bring_password)
         event.listen(engine, "connect", self._on_connect)
         event.listen(engine, "begin", self._on_begin)
+        if self.is_sqlite:
+            event.listen(engine, "after_cursor_execute", _on_execute)
+            event.listen(engine, "commit", _close_cursors)
+            event.listen(engine, "rollback", _close_cursors)
         return engine
 
     def _on_connect(self, connection: sqlite3.Connection, _: object) -> None:
@@ -355,6 +360,21 @@ def _key() -> bytes | None:
             f"{KEY_FILE}={path!r} has {len(key)} bytes; write a random key of at least 32 bytes into it"
         )
     return key
+
+
+def _on_execute(connection: Connection, cursor: sqlite3.Cursor, *_: object) -> None:
+    """Remember the cursor, so that it can be closed."""
+    connection.info.setdefault("cursors", WeakSet()).add(cursor)
+
+
+def _close_cursors(connection: Connection) -> None:
+    """Close all cursors at the end of a transaction.
+
+    An unfinished one, kept alive by the traceback of an error, would hold its connection at an old state of the base:
+    the next requests on this connection would not see later changes, such as an ended session.
+    """
+    for cursor in connection.info.pop("cursors", ()):
+        cursor.close()
 
 
 def _bring_password(dialect: object, record: object, arguments: object, options: dict[str, object]) -> None:
