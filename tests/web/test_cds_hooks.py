@@ -496,7 +496,14 @@ def test_feedback_that_is_wrong_is_refused_whole(served, system):
     for message, one in bad.items():
         assert refusal(system.ask(f"{VIEW}/feedback", {"feedback": [good, one]})).startswith(message)
     assert refusal(system.ask(f"{VIEW}/feedback", {})).startswith("feedback: Field required")
+    other = good | {"outcome": "accepted", "acceptedSuggestions": [{"id": first["suggestions"][0]["uuid"]}]}
+    twice = system.ask(f"{VIEW}/feedback", {"feedback": [good, other]})
+    assert (twice.status_code, "another decision" in twice.text) == (409, True)
+    nul = good | {"card": second["uuid"], "overrideReason": {"userComment": "\0"}}
+    assert system.ask(f"{VIEW}/feedback", {"feedback": [good, nul]}).status_code == 422
     assert served.base.audit(action="decide") == []
+    assert system.ask(f"{VIEW}/feedback", {"feedback": [good, good]}).status_code == 200
+    assert len(served.base.audit(action="decide")) == 1
 
 
 @pytest.mark.parametrize("name", ["Dr. Roe", "ehr", "ehr Practitioner/roe"])

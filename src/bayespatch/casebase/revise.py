@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from bayespatch.casebase import cases as case_rows
 from bayespatch.casebase import consultations, follow_up, repeats
@@ -42,6 +42,22 @@ class Revise:
             if once is not None:
                 repeats.keep(transaction, once, consultation)
             return decision
+
+    def decide_together(self, new: Sequence[tuple[int, object, str, str]], *, by: str) -> list[Decision]:
+        """Record several decisions, each with its reason and its code, or none if one of them is rejected.
+
+        Examples
+        --------
+        >>> from bayespatch import CaseBase
+        >>> with CaseBase.demo() as base:
+        ...     seen = base.consult({"age": 58, "pain": "rest"}, by="Dr. Roe")
+        ...     [one.agrees for one in base.decide_together([(seen.id, "sick", "", "")], by="ward")]
+        [True]
+        """
+        if not new:
+            return []
+        with self._database.writing(by) as transaction:
+            return [consultations.decide(transaction, *one) for one in new]
 
     def outcome(self, case: int | str, outcome: object, *, by: str, key: str | None = None) -> Case:
         """Record the outcome of a case. A second outcome is rejected.

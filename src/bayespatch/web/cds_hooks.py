@@ -266,7 +266,7 @@ def _concerned(systems: RecordSystems, context: Context) -> bool:
 def _record(service: Service, systems: RecordSystems, client: Client, report: Report) -> None:
     """Record decisions on the consultations of the cards; nothing is recorded if one of them is rejected."""
     definition, source = service.base.definition, source_of(service, systems)
-    decisions = []
+    decisions: dict[int, tuple[int, object, str, str]] = {}
     for j, one in enumerate(report.feedback):
         where = f"feedback[{j}]"
         number = source.consultation(one.card, CARD)
@@ -281,11 +281,12 @@ def _record(service: Service, systems: RecordSystems, client: Client, report: Re
             raise refuse(f"{where}.card", f"{shown(one.card)} is not a card that was sent to you; send its uuid")
         decided, code = _decided(one, seen, definition, source, where)
         if decision is None:
-            decisions.append((seen.id, decided, code, one.overrideReason.userComment))
+            new = (seen.id, decided, one.overrideReason.userComment, code)
+            if decisions.setdefault(seen.id, new) != new:
+                raise ConflictError(f"{where}.card: the report has another decision for this card; send one")
         elif decision.decided != definition.class_name(definition.outcome(decided)):
             raise ConflictError(f"{where}.card: the decision {decision.decided!r} was already recorded for this card")
-    for consultation, decided, code, reason in decisions:
-        service.base.decide(consultation, decided, by=client.name, code=code, reason=reason)
+    service.base.decide_together(list(decisions.values()), by=client.name)
 
 
 def _decided(
