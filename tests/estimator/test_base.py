@@ -10,6 +10,7 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 from bayespatch import Hyperparameters, PatchworkClassifier, PatchworkRegressor, load
+from bayespatch.calibrate import Calibration
 from bayespatch.estimator import learning
 from bayespatch.importances_at_scale import LeaveOneOutBatches
 from bayespatch.leave_one_out import LeaveOneOutVotes
@@ -67,6 +68,21 @@ def test_the_pool_recognizes_overfitted_importances():
         y = rng.random(150) < 1 / (1 + np.exp(-x @ rng.normal(0, 0.7, 12)))
         weights.append(PatchworkClassifier(random_state=0, bins="quantile").fit(x, y).pool_.weight)
     assert np.mean(weights) > 0.8
+
+
+def test_the_pool_calibrates_each_fold_without_its_outcomes():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((60, 4))
+    y = (x[:, 0] + rng.standard_normal(60) > 0).astype(int)
+    clf = PatchworkClassifier(random_state=0, bins="quantile").fit(x, y)
+    folds, votes, map_of_all = content_folds(clf.values_, y), clf.loo_.votes, clf.calibration_
+    p = np.empty((60, 2))
+    for k in np.unique(folds):
+        rest, own = folds != k, folds == k
+        learned = Calibration.learn(votes[rest], y[rest], map_of_all.base, anchor=map_of_all.anchor)
+        p[own] = learned.apply(votes[own])
+    assert clf.pool_.log_loss[1] == pytest.approx(log_loss(p, y), abs=1e-9)
+    assert clf.pool_.log_loss[1] > log_loss(map_of_all.apply(votes), y) + 0.001
 
 
 def test_the_pool_does_not_trust_an_opinion_that_overfits():

@@ -23,7 +23,7 @@ from bayespatch.estimator.learning import Learned, RandomState
 from bayespatch.estimator.partitioned import by_partition
 from bayespatch.fitted import Fitted, FittedClasses
 from bayespatch.follow_up import FollowUpColumns
-from bayespatch.leave_one_out import LeaveOneOutVotes
+from bayespatch.leave_one_out import LeaveOneOutVotes, by_fold
 from bayespatch.model import Hyperparameters
 from bayespatch.persistence.registry import loadable
 from bayespatch.pool import Pool
@@ -602,12 +602,21 @@ def _n_voters(parts: Iterable[Prediction]) -> NDArray[np.float64]:
 def _learn_pool(
     learned: Learned, loo: LeaveOneOutVotes, calibration: Calibration, opinion: AdditiveScore | UserOpinion
 ) -> Pool:
-    """The weight of each opinion, from what both say about the past cases without them."""
+    """The weight of each opinion, from predictions of both for held-out past cases.
+
+    The votes of each fold are calibrated on the other folds. Otherwise, the precedents' score would be too good in small
+    tables, where the slope fits the rows on which it is learned.
+    """
     fit, y = learned.fit, learned.fit.y[loo.rows]
+    precedents, counted = calibration.apply(loo.votes), learned.weights_of(loo.rows)
+    for places, _ in by_fold(learned.posterior, learned.held_out, loo.rows) if learned.held_out else ():
+        rest = np.delete(np.arange(len(y)), places)
+        of_rest = loo.votes[rest], y[rest], calibration.base, counted[rest], calibration.anchor
+        precedents[places] = Calibration.learn(*of_rest).apply(loo.votes[places])
     weights = np.ones(len(y)) if fit.weights is None else fit.weights[loo.rows]
     if fit.class_weight is not None:
         weights = weights * fit.class_weight[y]
-    return Pool.learn(opinion.loo[loo.rows], calibration.apply(loo.votes), y, weights)
+    return Pool.learn(opinion.loo[loo.rows], precedents, y, weights)
 
 
 def _read_classes(y: ArrayLike) -> tuple[AnyArray, NDArray[np.int64]]:
