@@ -604,8 +604,8 @@ def _learn_pool(
 ) -> Pool:
     """The weight of each opinion, from predictions of both for held-out past cases.
 
-    The votes of each fold are calibrated on the other folds. Otherwise, the precedents' score would be too good in small
-    tables, where the slope fits the rows on which it is learned.
+    The votes of each fold are calibrated on the other folds. Otherwise, the precedents' score would be too good in
+    small tables, where the slope fits the rows on which it is learned.
     """
     fit, y = learned.fit, learned.fit.y[loo.rows]
     precedents, counted = calibration.apply(loo.votes), learned.weights_of(loo.rows)
