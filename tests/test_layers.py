@@ -256,9 +256,15 @@ def test_the_modules_are_found():
     assert {"", "model", "engine.base", "sampling.sampler"} <= set(modules_of(ROOT))
 
 
-def test_the_map_in_contributing_names_every_layer_and_no_other_module():
+def test_contributing_lists_the_layers_in_their_order_and_describes_each():
     page = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
     page = page.partition("## Modules")[2].partition("## How to add a model")[0]
+    listed = [name.strip() for name in page.split("```")[1].split("->")]
+    expected = [
+        "persistence (models)" if layer == "persistence" else re.sub(r"^persistence\..*", "persistence (files)", layer)
+        for layer in LAYERS
+    ]
+    assert listed == list(dict.fromkeys(expected))
     named = re.findall(r"`([a-z_]+)/?`", "".join(line.split("|")[1] for line in page.splitlines() if line[:3] == "| `"))
     assert set(named) == {layer.split(".")[0] for layer in LAYERS}
 

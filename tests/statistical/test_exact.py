@@ -59,14 +59,14 @@ PAPER_PROBLEMS = {
     ("paper", True): ["binary", "windows", "one_class", "hidden_label", "missing"],
     ("paper", False): ["exclude_self", "one_parent", "equal_cases"],
 }
+ENGINES = {"cpu": (make_cpu, CPU_PROBLEMS, 2000), "paper": (PaperEngine, PAPER_PROBLEMS, 2000)}  # and draws a chain
 COMBINATIONS = [
     (engine, kind, *setting, name)
-    for engine, problems in (("cpu", CPU_PROBLEMS), ("paper", PAPER_PROBLEMS))
+    for engine, (_, problems, _) in ENGINES.items()
     for kind in KINDS
     for setting in SETTINGS
     for name in problems[setting]
 ]
-ENGINES = {"paper": (PaperEngine, 2000), "cpu": (make_cpu, 2000)}  # and how many draws a chain
 
 
 def check(make_engine, kind, likelihood, supervised, name, n_draws):
@@ -83,7 +83,7 @@ def check(make_engine, kind, likelihood, supervised, name, n_draws):
     ids=["-".join([e, k, lik, "supervised" if s else "unsupervised", n]) for e, k, lik, s, n in COMBINATIONS],
 )
 def test_means_are_those_of_the_exact_posterior(engine, kind, likelihood, supervised, name):
-    make_engine, n_draws = ENGINES[engine]
+    make_engine, _, n_draws = ENGINES[engine]
     check(make_engine, kind, likelihood, supervised, name, n_draws)
 
 
