@@ -86,7 +86,7 @@ def test_the_usual_methods_take_missing_values_texts_and_flags():
 def test_numbers():
     X, _ = table()
     y = np.arange(30.0)
-    ours, *others = compare(X, y, Mean(), regression=True, folds=3)
+    ours, *others = compare(X, y, Mean(), folds=3)
     assert ours.scores == others[-1].scores  # the mean is the mean
     assert ours.mean("R2") <= 0.0
     assert list(ours.summary()["RMSE"]) == ["mean", "sd"]
@@ -173,7 +173,7 @@ def test_groups_stay_together_and_reach_an_estimator_that_takes_them():
         assert len(groups) == len(rows)
         assert not set(patient[rows]) & set(np.delete(patient, rows))
         assert len(set(zip(groups, patient[rows], strict=True))) == len(set(patient[rows]))
-    numbers = compare(X[["a", "b"]], X["a"] + X["b"], Mean(), regression=True, folds=3, groups=patient)
+    numbers = compare(X[["a", "b"]], X["a"] + X["b"], Mean(), folds=3, groups=patient)
     assert numbers[1].mean("R2") > 0.99
     with pytest.raises(ValueError, match="folds=5 is more than the 2 groups"):
         compare(X, y, Known(), folds=5, groups=np.arange(len(y)) % 2)

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, clone, is_regressor
 from sklearn.compose import ColumnTransformer, make_column_selector, make_column_transformer
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
@@ -90,7 +90,6 @@ def compare(
     y: object,
     patchwork: object,
     *,
-    regression: bool = False,
     folds: int = 5,
     seed: int = 0,
     groups: object = None,
@@ -107,11 +106,9 @@ def compare(
     X : pandas data frame
         The features.
     y : sequence
-        Outcomes: classes, or numbers if `regression` is True.
+        Outcomes: classes, or numbers if the estimator is a regressor.
     patchwork : PatchworkClassifier or PatchworkRegressor
         An unfitted estimator.
-    regression : bool
-        Whether outcomes are numbers.
     folds : int
         Number of folds; they are the same for every method and stratified by class.
     seed : int
@@ -129,7 +126,7 @@ def compare(
     list of Standing
         The patchwork first, followed by each of its opinions alone, if it has a second opinion.
     """
-    folds = check_count("folds", folds, at_least=2)
+    folds, regression = check_count("folds", folds, at_least=2), is_regressor(patchwork)
     if threshold is not None and not 0.0 < threshold < 1.0:
         raise ValueError(f"threshold={threshold!r} is not a probability; pass a number between 0 and 1")
     outcomes = np.asarray(y)

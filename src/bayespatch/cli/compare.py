@@ -58,9 +58,8 @@ def compare(
             )
     with counting("patchwork") as tell:
         estimator = new_estimator(options.is_number, coded, **given)
-        how: Parameters = {"regression": options.is_number, "folds": folds, "seed": given["random_state"]}
-        how |= {"groups": table.groups, "threshold": at, "tell": tell}
-        standings = cross_validate(learned.features, table.y, estimator, **how)
+        how: Parameters = {"groups": table.groups, "threshold": at, "tell": tell}
+        standings = cross_validate(learned.features, table.y, estimator, folds=folds, seed=given["random_state"], **how)
     methods = [{"method": one.method, "scores": one.summary(), "seconds": one.seconds} for one in standings]
     shown = {"target": options.outcome, "folds": folds, "group": options.group, "methods": methods}
     show(shown, json, _standings(standings, folds, at, table.y.nunique()))
