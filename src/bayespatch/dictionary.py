@@ -293,22 +293,22 @@ class Dictionary:
         """
         kinds: list[dict[ValueKind, Value]] = [{} for _ in names]
         for number, row in enumerate(rows, start=1):
-            for name, found, value in zip(names, kinds, row, strict=True):
+            for name, examples_by_kind, value in zip(names, kinds, row, strict=True):
                 plain = plain_value(value, name, f"row {number}, ")
                 if plain is not None:
-                    found.setdefault(_kind_of(plain), plain)
+                    examples_by_kind.setdefault(_kind_of(plain), plain)
         entries = {}
-        for name, found in zip(names, kinds, strict=True):
-            if len(found) > 1:
-                examples = " and ".join(_shown(value) for value in list(found.values())[:2])
+        for name, examples_by_kind in zip(names, kinds, strict=True):
+            if len(examples_by_kind) > 1:
+                examples = " and ".join(_shown(value) for value in list(examples_by_kind.values())[:2])
                 raise DictionaryError(
                     f"column {name!r}: mixes values of different kinds, such as {examples}; use one kind"
                 )
-            if not found:
+            if not examples_by_kind:
                 raise DictionaryError(
                     f"column {name!r}: has only missing values; remove it, or describe it in the dictionary"
                 )
-            entries[name] = Entry(name, next(iter(found)))
+            entries[name] = Entry(name, next(iter(examples_by_kind)))
         return cls(entries)
 
     def completed(self, names: Sequence[str], rows: Sequence[Sequence[object]]) -> Dictionary:
@@ -386,10 +386,10 @@ class Dictionary:
         >>> X.attrs["descriptions"], X.attrs["labels"]
         ({'cp': 'chest pain'}, {'cp': {1: 'typical', 4: 'none'}})
         """
-        known = [name for name in map(str, X.columns) if name in self.entries]
-        for name in known:
+        described = [name for name in map(str, X.columns) if name in self.entries]
+        for name in described:
             _check_column(self.entries[name], X[name])
-        part = self.only(known)
+        part = self.only(described)
         X = X.copy(deep=False)
         X.attrs |= {
             "labels": {name: entry.labels for name, entry in part.entries.items() if entry.levels},

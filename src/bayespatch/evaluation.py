@@ -199,16 +199,16 @@ def validate(
 
 def outcome_codes(model: PatchworkClassifier, y: Sequence[object]) -> NDArray[np.int64]:
     """The index of each outcome, passed by value or by label, among the model's classes."""
-    known: dict[str, int] = {name: m for m, name in enumerate(model.class_names_)}
-    known |= {plain_text(value): m for m, value in enumerate(model.classes_.tolist())}
+    code_of: dict[str, int] = {name: m for m, name in enumerate(model.class_names_)}
+    code_of |= {plain_text(value): m for m, value in enumerate(model.classes_.tolist())}
     codes = []
     for row, value in enumerate(y):
-        if plain_text(value) not in known:
+        if plain_text(value) not in code_of:
             raise ValueError(
                 f"row {row}: outcome {value!r} is not a class of the model; its classes are "
                 f"{', '.join(model.class_names_)}"
             )
-        codes.append(known[plain_text(value)])
+        codes.append(code_of[plain_text(value)])
     if not codes:
         raise ValueError("no case has an outcome; pass cases with known outcomes")
     return np.array(codes, dtype=np.int64)
@@ -342,20 +342,20 @@ def _subgroup(
     classes: tuple[str, ...],
     n_groups: int,
 ) -> SubgroupValidation:
-    own, known = p[rows], codes[rows]
+    own, outcomes = p[rows], codes[rows]
     limit = float(norm.isf(SIGNIFICANCE / (2 * n_groups * len(classes))))
-    stated, observed = own.mean(axis=0), np.bincount(known, minlength=len(classes)) / len(known)
-    balances = [metrics.balance(own[:, m], known == m) for m in range(len(classes))]
+    stated, observed = own.mean(axis=0), np.bincount(outcomes, minlength=len(classes)) / len(outcomes)
+    balances = [metrics.balance(own[:, m], outcomes == m) for m in range(len(classes))]
     off = any(
-        one.z is not None and abs(one.z) > limit and abs(one.observed - one.expected) >= LEAST_DISTANCE * len(known)
+        one.z is not None and abs(one.z) > limit and abs(one.observed - one.expected) >= LEAST_DISTANCE * len(outcomes)
         for one in balances
     )
     return SubgroupValidation(
         feature,
         value,
-        len(known),
-        {name: score(own, known) for name, score in metrics.SCORES.items()},
-        metrics.rate_interval(int((own.argmax(axis=1) == known).sum()), len(known)),
+        len(outcomes),
+        {name: score(own, outcomes) for name, score in metrics.SCORES.items()},
+        metrics.rate_interval(int((own.argmax(axis=1) == outcomes).sum()), len(outcomes)),
         dict(zip(classes, stated.tolist(), strict=True)),
         dict(zip(classes, observed.tolist(), strict=True)),
         off,

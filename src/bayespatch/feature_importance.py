@@ -173,11 +173,11 @@ def measure_importance(model: PooledModel, *, n_threads: int = 1, seed: int = 0)
     if len(groups) > 1:
         variance = variance + gains.mean(axis=1).var(axis=0, ddof=1) / len(groups)
     half = reach * np.sqrt(variance)
-    found = each.mean(axis=0)
+    shares = each.mean(axis=0)
     unused = np.isnan(model.past.x_parents).all(axis=0)
-    found[unused] = half[unused] = 0.0
-    intervals = np.stack([found - half, found + half], axis=1)
-    return FeatureImportance(found / loss_without, intervals / loss_without, loss_without, loss, len(rows))
+    shares[unused] = half[unused] = 0.0
+    intervals = np.stack([shares - half, shares + half], axis=1)
+    return FeatureImportance(shares / loss_without, intervals / loss_without, loss_without, loss, len(rows))
 
 
 def drawn_orders(n_features: int, rng: np.random.Generator) -> list[NDArray[np.int64]]:

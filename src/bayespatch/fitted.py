@@ -191,8 +191,8 @@ class Fitted(ABC):
     def past(self) -> Data:
         """The cases that the model was trained on, with the parents that vote on them."""
         if self.elsewhere is not None and self.rows is not None:
-            found = data_elsewhere(self.x, self.y, self.rows, self.schema, self.elsewhere, self.parents)
-            return found._replace(x=_at(self.x, self.cases), y=self.y[self.cases], own_parent=self.rows[self.cases])
+            data = data_elsewhere(self.x, self.y, self.rows, self.schema, self.elsewhere, self.parents)
+            return data._replace(x=_at(self.x, self.cases), y=self.y[self.cases], own_parent=self.rows[self.cases])
         of_table = self.schema, self.n_classes, self.groups, self.sample_weight
         return past_data(self.x, self.y, self.parents, self.cases, *of_table)
 
@@ -215,7 +215,7 @@ class Fitted(ABC):
         rows = closed.largest(case.x, case.y, k, closed.left_out(case), n_threads).rows[0]
         near, n = self.elsewhere.cases(rows), len(self.x)
         names = tuple(map(str, rows.tolist())) if near.ids is None else tuple(near.ids)
-        found = replace(
+        nearby = replace(
             self,
             x=np.concatenate([self.x, near.x]),
             values=np.concatenate([self.values, near.values]),
@@ -224,8 +224,8 @@ class Fitted(ABC):
             rows=np.concatenate([self.rows, rows]),
             parents=n + np.arange(len(rows)),
         )
-        found.__dict__.update({name: self.__dict__[name] for name in _OF_ALL_CASES if name in self.__dict__})
-        return found
+        nearby.__dict__.update({name: self.__dict__[name] for name in _OF_ALL_CASES if name in self.__dict__})
+        return nearby
 
     def compute_once(self) -> None:
         """Compute the parts shared by all explanations; `around` passes them on."""
@@ -239,8 +239,8 @@ class Fitted(ABC):
     def past_cases(self, numbers: Rows) -> PastCases:
         """Some past cases by row number (in the whole table if it is partitioned)."""
         if self.elsewhere is not None:
-            found = self.elsewhere.cases(numbers)
-            return found if self.ids is not None else found._replace(ids=None)
+            cases = self.elsewhere.cases(numbers)
+            return cases if self.ids is not None else cases._replace(ids=None)
         ids = None if self.ids is None else [self.ids[row] for row in numbers.tolist()]
         return PastCases(self.x[numbers], self.y[numbers], self.values[numbers], ids)
 
@@ -388,7 +388,7 @@ class Fitted(ABC):
         closed-form votes), so that missing values do not make a case look familiar. NaN if too few features are known:
         none, or fewer than half of them and fewer than in any past case.
         """
-        found = self.percentile(familiarity)
+        percentiles = self.percentile(familiarity)
         compared = np.array([column.is_compared for column in self.schema.columns])
         counts_missing = [column.missing_code if column.missing_is_value else np.nan for column in self.schema.columns]
         n_known = (compared & ~np.isnan(x) & (x != counts_missing)).sum(axis=1)
@@ -399,9 +399,9 @@ class Fitted(ABC):
                 own = (unknown == withheld).all(axis=1)
                 past = self._familiarity_without(withheld)
                 n_below = np.searchsorted(past, familiarity[own], side="right").astype(np.float64)
-                found[own] = (1.0 + n_below) / (1.0 + len(past))
-        found[n_known < max(1.0, least)] = np.nan
-        return found
+                percentiles[own] = (1.0 + n_below) / (1.0 + len(past))
+        percentiles[n_known < max(1.0, least)] = np.nan
+        return percentiles
 
     def _familiarity_without(self, withheld: NDArray[np.bool_]) -> Array:
         """Sorted familiarity of past cases if these features, (P,), are withheld."""

@@ -391,21 +391,21 @@ def summary(
 ) -> JSONObject:
     """Summary of a category, a number or a time; see `FollowUp.summaries`. None chooses the landmarks."""
     rows = np.flatnonzero(column.known & (weights > 0.0))
-    found = _head(column, weights[rows], level)
-    if found["suppressed"]:
-        return found
+    head = _head(column, weights[rows], level)
+    if head["suppressed"]:
+        return head
     part = column.at(rows)
     whole = column.at(column.known)
     if column.kind == "number":
-        return {**found, **_number(part.values, weights[rows], whole.values, level)}
+        return {**head, **_number(part.values, weights[rows], whole.values, level)}
     if column.kind == "time":
-        return {**found, **_time(part, weights[rows], whole, level, landmarks)}
-    return {**found, "shares": _shares(part, weights[rows], whole, level)}
+        return {**head, **_time(part, weights[rows], whole, level, landmarks)}
+    return {**head, "shares": _shares(part, weights[rows], whole, level)}
 
 
-def landmarks_of(found: JSONMapping) -> list[float] | None:
+def landmarks_of(summary: JSONMapping) -> list[float] | None:
     """Times of the landmarks of a summary; None if it has none."""
-    return [one["time"] for one in found["landmarks"]] if "landmarks" in found else None
+    return [one["time"] for one in summary["landmarks"]] if "landmarks" in summary else None
 
 
 def _head(column: FollowUpColumn, weights: Array, level: float) -> JSONObject:
@@ -453,9 +453,9 @@ def _number(values: Array, weights: Array, everyone: Array, level: float) -> JSO
 
 def _shares(column: FollowUpColumn, weights: Array, everyone: FollowUpColumn, level: float) -> list[JSONObject]:
     n_levels = len(column.levels)
-    found = frequencies(column.values.astype(np.int64), n_levels, weights, level)
+    shares = frequencies(column.values.astype(np.int64), n_levels, weights, level)
     population = np.bincount(everyone.values.astype(np.int64), minlength=n_levels) / len(everyone.values)
-    numbers = zip(column.levels, found.share, found.lower, found.upper, population, strict=True)
+    numbers = zip(column.levels, shares.share, shares.lower, shares.upper, population, strict=True)
     return [
         {"value": value, "share": float(p), "low": float(a), "high": float(b), "population": float(of_all)}
         for value, p, a, b, of_all in numbers
@@ -478,7 +478,7 @@ def _time(
     of_all = kaplan_meier(everyone.values, everyone.causes > 0, None, level).at(times)[:, 0]
     at_risk = curve.at_risk(times)
     median = [one if one is not None and one <= end else None for one in curve.median()]
-    found: JSONObject = {
+    data: JSONObject = {
         "event": column.levels[0] if len(column.levels) == 1 else column.event,
         "n_events": int(event.sum()),
         "median": _ends(*median),
@@ -496,8 +496,8 @@ def _time(
         "incidence": [],
     }
     if len(column.levels) > 1:
-        found["incidence"] = _incidence(column, weights, times, level)
-    return found
+        data["incidence"] = _incidence(column, weights, times, level)
+    return data
 
 
 def _incidence(column: FollowUpColumn, weights: Array, times: Array, level: float) -> list[JSONObject]:
@@ -541,9 +541,9 @@ def _treatments(
 ) -> JSONObject:
     """The treatments that similar past cases received, and the outcomes by treatment."""
     rows = np.flatnonzero(column.known & (weights > 0.0))
-    found = _head(column, weights[rows], level)
-    if found["suppressed"]:
-        return found
+    head = _head(column, weights[rows], level)
+    if head["suppressed"]:
+        return head
     shares = {row["value"]: row for row in _shares(column.at(rows), weights[rows], column.at(column.known), level)}
     treatments = []
     for k in sorted(range(len(column.levels)), key=lambda k: column.levels[k]):
@@ -565,7 +565,7 @@ def _treatments(
                 else {other.name: summary(other.at(had), those, level, times) for other, times in others},
             }
         )
-    return {**found, "note": NOT_RANDOM, "treatments": treatments}
+    return {**head, "note": NOT_RANDOM, "treatments": treatments}
 
 
 def _ends(value: float | None, low: float | None, high: float | None) -> dict[str, float | None]:

@@ -64,13 +64,13 @@ class Language:
     def _patterns(self, context: str, part: str) -> list[tuple[re.Pattern[str], str]]:
         """Patterns of the messages in a context, the most specific ones first."""
         beginning = f"{context}{_CONTEXT_END}"
-        found = [
+        patterns = [
             (text.removeprefix(beginning), translation)
             for text, translation in getattr(self.texts, "_catalog", {}).items()
             if isinstance(text, str) and text.startswith(beginning) and "{" in text
         ]
-        found.sort(key=lambda pair: -len(re.sub(r"{\w+}", "", pair[0])))
-        return [(_pattern(text, part), translation) for text, translation in found]
+        patterns.sort(key=lambda pair: -len(re.sub(r"{\w+}", "", pair[0])))
+        return [(_pattern(text, part), translation) for text, translation in patterns]
 
 
 def _pattern(text: str, part: str = ".+?") -> re.Pattern[str]:
@@ -166,15 +166,15 @@ def preferred(header: str) -> str:
     >>> preferred("de-AT,de;q=0.9,en;q=0.8"), preferred("fr, en;q=0.7, de;q=0.3"), preferred("fr"), preferred("de;q=x")
     ('de', 'en', 'en', 'en')
     """
-    found: list[tuple[float, int, str]] = []
+    choices: list[tuple[float, int, str]] = []
     for place, part in enumerate(header[:1000].split(",")):
         name, _, weight = part.partition(";")
         code = name.strip().partition("-")[0].lower()
-        known = re.fullmatch(r"\s*q\s*=\s*(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)\s*", weight) if weight else None
-        quality = float(known[1]) if known else 0.0 if weight else 1.0
+        match = re.fullmatch(r"\s*q\s*=\s*(0(?:\.\d{0,3})?|1(?:\.0{0,3})?)\s*", weight) if weight else None
+        quality = float(match[1]) if match else 0.0 if weight else 1.0
         if code in languages() and quality > 0.0:
-            found.append((-quality, place, code))
-    return min(found)[2] if found else ENGLISH
+            choices.append((-quality, place, code))
+    return min(choices)[2] if choices else ENGLISH
 
 
 # Texts

@@ -120,25 +120,25 @@ class Subgroups:
             if len(members := np.flatnonzero(grouping.places(codes[:, j], numbers[:, j]) == place)) >= MIN_GROUP
         }
         overall = accuracy(p, y)
-        found = {}
+        by_group = {}
         for (j, place), members in rows.items():
-            mine, known = p[members], y[members]
-            right = int((mine.argmax(axis=1) == known).sum())
-            found[j, place] = Subgroup(
+            mine, outcomes = p[members], y[members]
+            right = int((mine.argmax(axis=1) == outcomes).sum())
+            by_group[j, place] = Subgroup(
                 feature=schema.columns[j].name,
                 label=schema.columns[j].called,
                 value=groupings[j].texts[place],
                 n=len(members),
-                accuracy=accuracy(mine, known),
+                accuracy=accuracy(mine, outcomes),
                 accuracy_interval=rate_interval(right, len(members)),
-                auc=auc(mine, known),
+                auc=auc(mine, outcomes),
                 stated=dict(zip(classes, mine.mean(axis=0).tolist(), strict=True)),
-                actual={name: float((known == m).mean()) for m, name in enumerate(classes)},
+                actual={name: float((outcomes == m).mean()) for m, name in enumerate(classes)},
                 flagged=float(flagged[members].mean()),
-                worse=_worse(mine, known, overall, len(rows)),
-                log_loss={name: log_loss(each[members], known) for name, each in (opinions or {}).items()},
+                worse=_worse(mine, outcomes, overall, len(rows)),
+                log_loss={name: log_loss(each[members], outcomes) for name, each in (opinions or {}).items()},
             )
-        return cls(schema, groupings, found)
+        return cls(schema, groupings, by_group)
 
     def of_case(self, codes: NDArray[np.float64], numbers: NDArray[np.float64]) -> Iterator[Subgroup]:
         """The subgroups that a case, (P,), belongs to."""

@@ -437,10 +437,10 @@ class CaseBase(Retrieve, Reuse, Revise):
         """
         with self._database.reading() as connection:
             definition = case_rows.required_definition(connection)
-            found = monitoring.monitor(connection, definition, days)
+            results = monitoring.monitor(connection, definition, days)
         with self._database.writing(by) as transaction:
-            transaction.record("monitor", days=days, alarms=len(found.alarms))
-        return found
+            transaction.record("monitor", days=days, alarms=len(results.alarms))
+        return results
 
     def audit(
         self,

@@ -332,8 +332,8 @@ def monitor(connection: Connection, definition: Definition, days: int = DAYS) ->
     population = []
     for name, entry in definition.features.entries.items():
         values = [[row.get(name) for row in side] for side in (reference, list(recent.values()))]
-        found = stability(values[0], values[1], entry)
-        population.append(ColumnShift(name, *(found or (None, None))))
+        shift = stability(values[0], values[1], entry)
+        population.append(ColumnShift(name, *(shift or (None, None))))
     calibration = _calibration(connection, definition, since, model.n_cases)
     lag = _lag(connection, now, days)
     shifts, balances, lag = judged(population, calibration, lag)

@@ -64,11 +64,11 @@ class Answering(NamedTuple):
     clf: PatchworkClassifier
     n_waiting: int
 
-    def about(self, asked: PatchworkClassifier) -> dict[str, int]:
+    def about(self, voters: PatchworkClassifier) -> dict[str, int]:
         """Numbers of past cases behind an answer of `asked`, for `Explanation.to_dict()["about"]`."""
         fitted = self.clf.fitted_
         n_retained = self.state.n_retained - self.n_waiting
-        n_own = len(fitted.parents) - len(asked.fitted_.parents)
+        n_own = len(fitted.parents) - len(voters.fitted_.parents)
         return {
             "version": self.state.version,
             "past_cases": len(fitted.x) - n_own,

@@ -156,8 +156,8 @@ class Reuse:
                 model = self._active(connection)
                 kinds = due(connection, checked, model.state.version)
                 wanted = [one for one in checked if kinds[one.external_id].kind in ("new", "updated")]
-                asked = [without_votes(model.clf, visits_of(connection, one.patient)) for one in wanted]
-            for one, clf in zip(wanted, asked, strict=True):
+                voters = [without_votes(model.clf, visits_of(connection, one.patient)) for one in wanted]
+            for one, clf in zip(wanted, voters, strict=True):
                 shown[one.external_id] = consultations.explain(clf, one.values, detail)
                 shown[one.external_id]["about"] |= model.about(clf)
             try:

@@ -98,14 +98,14 @@ def read_admissions(
     rows = table[wanted].astype(object).where(table[wanted].notna(), None).to_numpy().tolist()
     admissions, refused = [], []
     for number, row in enumerate(rows, start=1):
-        found = dict(zip(wanted, row, strict=True))
-        name = check_external_id(found[id_column])
+        cells = dict(zip(wanted, row, strict=True))
+        name = check_external_id(cells[id_column])
         if name is None:
             raise CaseBaseError(f"row {number}, column {id_column!r}: the identifier is missing; add one")
         try:
             where = f"admission {name!r}: "
-            values = {one: entry.check(found[one], where) for one, entry in definition.features.entries.items()}
-            patient = check_patient(found[group_column], where) if group_column else None
+            values = {one: entry.check(cells[one], where) for one, entry in definition.features.entries.items()}
+            patient = check_patient(cells[group_column], where) if group_column else None
         except (DictionaryError, CaseBaseError) as error:
             refused.append(str(error))
         else:

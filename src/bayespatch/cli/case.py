@@ -129,9 +129,9 @@ def load_model(path: Path, cases: Path | None) -> Estimator:
     return model
 
 
-def answer(found: CommandResult, json: bool, out: Path | None) -> None:
+def answer(result: CommandResult, json: bool, out: Path | None) -> None:
     """Write the result for a case to a file or to stdout, as JSON or as text that fits the terminal."""
-    write(as_json(found.to_dict()) if json else visible(found.to_text(width())), out)
+    write(as_json(result.to_dict()) if json else visible(result.to_text(width())), out)
     if out is not None:
         say(f"wrote the answer to {out}")
 

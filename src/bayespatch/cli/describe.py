@@ -202,16 +202,16 @@ def _rounded(number: float, how: str) -> float:
     return float(exact.quantize(Decimal(1).scaleb(exact.adjusted() - 3), rounding=how)) if exact else 0.0
 
 
-def _text(found: JSONObject) -> str:
+def _text(summary: JSONObject) -> str:
     rows = []
-    for column in found["columns"]:
+    for column in summary["columns"]:
         missing = f"{column['missing']}" if column["missing"] else ""
-        name = f"{column['name']} (target)" if column["name"] == found["target"] else column["name"]
+        name = f"{column['name']} (target)" if column["name"] == summary["target"] else column["name"]
         rows.append([name, column["kind"], missing, str(column["distinct"]), _picture(column), _values(column)])
     text = table_text(["column", "kind", "missing", "distinct", "picture", "values"], rows)
-    lines = [f"{found['rows']} rows, {len(found['columns'])} columns", "", text]
-    if found["remarks"]:
-        lines += ["", "Check before fitting:", *(f"  {remark}" for remark in found["remarks"])]
+    lines = [f"{summary['rows']} rows, {len(summary['columns'])} columns", "", text]
+    if summary["remarks"]:
+        lines += ["", "Check before fitting:", *(f"  {remark}" for remark in summary["remarks"])]
     return "\n".join(lines)
 
 

@@ -87,8 +87,8 @@ def _format(form: Format | None, out: Path | None, json: bool) -> Format:
     endings |= {".txt": "text", "": "text"}
     by_name = None if out is None else endings.get(out.suffix.lower())
     if out is not None and form is None and by_name is None:
-        known = ", ".join(ending for ending in endings if ending)
-        raise usage_error(f"--out {str(out)!r}: {out.suffix!r} is not a supported format; use one of {known}")
+        supported = ", ".join(ending for ending in endings if ending)
+        raise usage_error(f"--out {str(out)!r}: {out.suffix!r} is not a supported format; use one of {supported}")
     if form is not None and by_name is not None and out is not None and out.suffix and form != by_name:
         raise usage_error(f"--format {form} cannot be written to {str(out)!r}; use the extension .{form}")
     chosen = form or by_name or ("json" if json else "text")

@@ -86,10 +86,10 @@ def fit(
             say(f"note: run the same command again to continue from {checkpoint}")
         raise
     estimator.save(out, cases_path=cases, overwrite=force)
-    found = _findings(estimator, table, out)
+    facts = _findings(estimator, table, out)
     if sample is not None:
-        found |= {"files": len(files or ()), "rows": sample.summary.n_rows}
-    show(found, json, facts_text({name.replace("_", " "): _fact_text(value) for name, value in found.items()}))
+        facts |= {"files": len(files or ()), "rows": sample.summary.n_rows}
+    show(facts, json, facts_text({name.replace("_", " "): _fact_text(value) for name, value in facts.items()}))
 
 
 def _findings(estimator: Estimator, table: Training, out: Path) -> JSONObject:

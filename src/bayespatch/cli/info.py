@@ -46,10 +46,10 @@ def _facts(manifest: JSONObject) -> dict[str, str]:
     }
 
 
-def _mixed(found: JSONObject) -> str:
+def _mixed(diagnostics: JSONObject) -> str:
     """Whether the chains have mixed, according to the manifest."""
-    rhat, ess = found["max_rhat"], found["min_ess"]
-    if found["converged"]:
+    rhat, ess = diagnostics["max_rhat"], diagnostics["min_ess"]
+    if diagnostics["converged"]:
         return "yes"
     if rhat is not None and rhat <= MAX_RHAT:
         return f"the chains agree, but there are too few draws (effective sample size from {_short(ess)})"

@@ -129,7 +129,7 @@ def _empty(value: object) -> object:
     return [_empty(part) for part in value] if isinstance(value, list) else None
 
 
-def as_csv(found: Sequence[JSONObject], named: str | None = None, raw: bool = False) -> str:
+def as_csv(records: Sequence[JSONObject], named: str | None = None, raw: bool = False) -> str:
     """The records as CSV rows; a column of identifiers keeps its name.
 
     Text that a spreadsheet would run as a formula is prefixed with an apostrophe, and invisible characters are escaped,
@@ -141,7 +141,7 @@ def as_csv(found: Sequence[JSONObject], named: str | None = None, raw: bool = Fa
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    rows = [dict(flat(one)) for one in found]
+    rows = [dict(flat(one)) for one in records]
     cell: Callable[[str], str] = str if raw else _cell
     writer.writerow([cell(named if named and name == "id" else name) for name in rows[0]])
     for row in rows:

@@ -28,7 +28,7 @@ def visible(text: str) -> str:
     >>> print(visible("\x1b[31mred, \u202efdp.exe"))
     \x1b[31mred, \u202efdp.exe
     """
-    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+    return _UNSEEN.sub(lambda match: match[0].encode("unicode_escape").decode("ascii"), text)
 
 
 def say(text: str) -> None:
@@ -45,7 +45,7 @@ def width() -> int:
 def as_json(document: object) -> str:
     """Format a document as indented JSON."""
     text = json.dumps(document, default=asdict, indent=2, ensure_ascii=False, allow_nan=False)
-    return _UNSEEN.sub(lambda found: json.dumps(found[0])[1:-1].replace("\x7f", r"\u007f"), text)
+    return _UNSEEN.sub(lambda match: json.dumps(match[0])[1:-1].replace("\x7f", r"\u007f"), text)
 
 
 def show(document: object, as_document: bool, text: str) -> None:

@@ -184,8 +184,8 @@ def _dictionary(options: TableOptions) -> Dictionary:
 def _roles(options: TableOptions, dictionary: Dictionary, columns: Sequence[str]) -> Parameters:
     """The identifier, dropped columns and date columns, from the options and the dictionary."""
     id_column, drop = options.id_column, list(options.drop or ())
-    known = [name for name in dictionary.names if dictionary[name].identifier and name in columns]
-    named = [name for name in known if name not in drop and name != options.group]
+    identifiers = [name for name in dictionary.names if dictionary[name].identifier and name in columns]
+    named = [name for name in identifiers if name not in drop and name != options.group]
     id_column = id_column or (named[0] if len(named) == 1 else None)
     drop += [name for name in named if name != id_column]
     intervals = [Interval("years", name, options.as_of) for name in options.age or ()]

@@ -89,26 +89,26 @@ def validate(
     show(result, json, _summary(result))
 
 
-def _summary(found: JSONObject) -> str:
+def _summary(result: JSONObject) -> str:
     """The results of a validation as text tables."""
-    lines = [f"{found['n']} new cases; the model was trained on {found['n_past']} past cases", ""]
+    lines = [f"{result['n']} new cases; the model was trained on {result['n_past']} past cases", ""]
     rows = [
-        [name, _number(score), _interval(found["intervals"][name]), _number(found["past_scores"].get(name))]
-        for name, score in found["scores"].items()
+        [name, _number(score), _interval(result["intervals"][name]), _number(result["past_scores"].get(name))]
+        for name, score in result["scores"].items()
     ]
     lines += [table_text(["score", "new cases", "95% interval", "past cases, leave-one-out"], rows), ""]
     rows = []
-    for name, one in found["classes"].items():
+    for name, one in result["classes"].items():
         line = one["line"] or {"intercept": None, "slope": None}
         counts = f"{one['balance']['expected']:.1f} / {one['balance']['observed']}"
         precision = _number(one["average_precision"])
         rows.append([name, counts, _estimate(line["intercept"]), _estimate(line["slope"]), precision])
     headings = ["class", "expected / observed", "calibration intercept", "calibration slope", "average precision"]
     lines += [table_text(headings, rows), ""]
-    if found["decision"] is not None:
-        lines += [_decision_text(found["decision"]), ""]
-    lines += [f"{100 * found['without_precedent']:.0f}% of the new cases have no adequate precedent (past cases: 5%)."]
-    drifted = [one for one in found["drift"] if one["drifted"]]
+    if result["decision"] is not None:
+        lines += [_decision_text(result["decision"]), ""]
+    lines += [f"{100 * result['without_precedent']:.0f}% of the new cases have no adequate precedent (past cases: 5%)."]
+    drifted = [one for one in result["drift"] if one["drifted"]]
     lines += [
         f"Drift: {one['feature']} ({one['past']} -> {one['new']}; missing {100 * one['missing_past']:.0f}% -> "
         f"{100 * one['missing_new']:.0f}%)"
@@ -116,10 +116,10 @@ def _summary(found: JSONObject) -> str:
     ] or ["No feature has drifted."]
     lines += [
         f"Poorly calibrated if {one['feature']} is {one['value']} ({one['n']} cases)"
-        for one in found["subgroups"]
+        for one in result["subgroups"]
         if one["off"]
     ]
-    if found["periods"]:
+    if result["periods"]:
         names = ["AUC", "log loss", "Brier score"]
         rows = [
             [
@@ -128,10 +128,10 @@ def _summary(found: JSONObject) -> str:
                 *(_number(one["scores"][name]) for name in ("AUC", "log loss", "Brier score")),
             ]
             + [f"{100 * one['stated'][name]:.0f}% / {100 * one['observed'][name]:.0f}%" for name in one["stated"]]
-            for one in found["periods"]
+            for one in result["periods"]
         ]
         headings = ["period", "cases", *names]
-        headings += [f"{name}: predicted / observed" for name in found["classes"]]
+        headings += [f"{name}: predicted / observed" for name in result["classes"]]
         lines += ["", table_text(headings, rows)]
     return "\n".join(lines)
 

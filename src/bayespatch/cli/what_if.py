@@ -48,7 +48,7 @@ def what_if(
 def parsed_changes(schema: Schema, texts: list[str]) -> JSONObject:
     """Parse FEATURE=VALUE: values are labels, numbers, true or false, or text; empty values are missing."""
     called = {column.called: column.name for column in schema.columns}
-    found: JSONObject = {}
+    changes: JSONObject = {}
     for text in texts:
         name, equals, value = text.partition("=")
         name = called.get(name.strip(), name.strip())
@@ -57,10 +57,10 @@ def parsed_changes(schema: Schema, texts: list[str]) -> JSONObject:
         if name not in schema.names:
             meant = remedy(name, [*schema.names, *called], f"the features are {', '.join(schema.names)}")
             raise ValueError(f"--set {text!r}: there is no feature {name!r}; {meant}")
-        if name in found:
+        if name in changes:
             raise ValueError(f"--set names {name!r} twice; keep one")
-        found[name] = _value(schema.column(name), value.strip())
-    return found
+        changes[name] = _value(schema.column(name), value.strip())
+    return changes
 
 
 def _value(column: Column, text: str) -> object:

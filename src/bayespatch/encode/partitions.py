@@ -226,9 +226,9 @@ class Partitions:
         The function returns codes (n, P), class numbers (n,) as positions in `classes`, the original values of the rows
         (n, P) (`EncodedTable.values`), and, if `named`, the names of the rows (n strings, or None).
         """
-        known = tuple(classes)
+        labels = tuple(classes)
         arguments = zip(self.parts, self.labels, strict=True)
-        return _coded, [(*argument, self.read, schema, known, named) for argument in arguments]
+        return _coded, [(*argument, self.read, schema, labels, named) for argument in arguments]
 
     def _taken(
         self,

@@ -565,8 +565,8 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
             if len(np.unique(y)) < n_classes:
                 raise ValueError("some classes do not occur")
             own = None if fit.weights is None else fit.weights[rows]
-            asked = fit.class_weight, order, own, meter
-            return AdditiveScore.learn(table.schema, values[rows], y, n_classes, *asked)
+            options = fit.class_weight, order, own, meter
+            return AdditiveScore.learn(table.schema, values[rows], y, n_classes, *options)
 
         score = learn(slice(None), progress_meter(self.progress, "priors"))
         if fit.groups is None:

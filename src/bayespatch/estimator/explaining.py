@@ -326,7 +326,7 @@ class Explaining(Patchwork[F]):
 
         # Suggest only values of past cases that may be shown.
         past, own = fitted.values[fitted.may_show], encoded.values[0]
-        found = smallest_change(
+        smallest = smallest_change(
             {j: candidates(fitted.schema, j, float(own[j]), past[:, j]) for j in changeable},
             judge,
             predicted=predicted,
@@ -335,12 +335,12 @@ class Explaining(Patchwork[F]):
             budget=_budget(fitted),
         )
         after = before
-        if found.values:
-            other = changed_row(table, changed(found.values), fitted.schema)
+        if smallest.values:
+            other = changed_row(table, changed(smallest.values), fitted.schema)
             after = next(self._explanations(fitted, other, None, options, same=same))
-        reached = found.reached and after.predicted != before.predicted
+        reached = smallest.reached and after.predicted != before.predicted
         names = tuple(columns[j].name for j in changeable)
-        extent = found.n_tried, found.size, found.proven, found.tried_up_to
+        extent = smallest.n_tried, smallest.size, smallest.proven, smallest.tried_up_to
         return Counterfactual(reached, WhatIf(before, after), names, *extent)
 
     def overview(self, *, quantile: float = QUANTILE) -> Overview:

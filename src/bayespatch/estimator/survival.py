@@ -66,8 +66,8 @@ class StepFunction:
         at = np.asarray(times, dtype=np.float64)
         if np.isnan(at).any() or np.any(at < 0.0):
             raise ValueError("times must be nonnegative numbers")
-        found = np.append(self.start, self.y)[np.searchsorted(self.x, at, side="right")]
-        return found if at.ndim else float(found)
+        values = np.append(self.start, self.y)[np.searchsorted(self.x, at, side="right")]
+        return values if at.ndim else float(values)
 
 
 @loadable
@@ -260,8 +260,8 @@ random_state, progress
         2
         """
         fitted = self._fitted()
-        found = self._survival(fitted, X, fitted.event_times)
-        return found if return_array else _functions(fitted.event_times, found, 1.0)
+        survival = self._survival(fitted, X, fitted.event_times)
+        return survival if return_array else _functions(fitted.event_times, survival, 1.0)
 
     def predict_cumulative_hazard_function(self, X: TableLike, return_array: bool = False) -> AnyArray:
         """Cumulative hazards, ``-log`` of the survival curves.
@@ -276,8 +276,8 @@ random_state, progress
         True
         """
         fitted = self._fitted()
-        found = -np.log(np.maximum(self._survival(fitted, X, fitted.event_times), np.finfo(np.float64).tiny))
-        return found if return_array else _functions(fitted.event_times, found, 0.0)
+        hazard = -np.log(np.maximum(self._survival(fitted, X, fitted.event_times), np.finfo(np.float64).tiny))
+        return hazard if return_array else _functions(fitted.event_times, hazard, 0.0)
 
     def predict_median(self, X: TableLike) -> Array:
         """Median time: the first time at which the curve is at most 0.5; NaN if it never is.
@@ -330,14 +330,14 @@ random_state, progress
         at, fitted = _read_at(times), self._fitted()
         if fitted.pool is None:
             raise ValueError("the model has no second opinion; fit it with second_opinion='cox'")
-        found: dict[str, list[Array]] = {"precedents": [], "additive": [], "pool": []}
+        curves: dict[str, list[Array]] = {"precedents": [], "additive": [], "pool": []}
         for votes, values in self._voted(fitted, X):
             additive = fitted.additive(values, at)
             assert additive is not None
-            found["precedents"].append(fitted.precedents(votes, at).survival)
-            found["additive"].append(additive.survival)
-            found["pool"].append(fitted.survival(votes, values, at))
-        return {name: np.concatenate(parts) for name, parts in found.items()}
+            curves["precedents"].append(fitted.precedents(votes, at).survival)
+            curves["additive"].append(additive.survival)
+            curves["pool"].append(fitted.survival(votes, values, at))
+        return {name: np.concatenate(parts) for name, parts in curves.items()}
 
     def explain(
         self,
@@ -469,9 +469,9 @@ random_state, progress
 
 
 def _functions(times: Array, values: Array, start: float) -> AnyArray:
-    found = np.empty(len(values), dtype=object)
-    found[:] = [StepFunction(times, row, start) for row in values]
-    return found
+    functions = np.empty(len(values), dtype=object)
+    functions[:] = [StepFunction(times, row, start) for row in values]
+    return functions
 
 
 def _read_at(times: ArrayLike) -> Array:

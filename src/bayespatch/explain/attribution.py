@@ -119,11 +119,11 @@ def _solver(inner: NDArray[np.bool_], weight: Array) -> Array:
     inverse = np.linalg.inv(z.T @ (weight[:, None] * z))
     free = inverse @ (z.T * weight)
     share = inverse.sum(axis=1) / inverse.sum()
-    found = np.empty((p, len(z) + 2))
-    found[:, 1:-1] = free - np.outer(share, free.sum(axis=0))
-    found[:, -1] = share
-    found[:, 0] = -found[:, 1:].sum(axis=1)
-    return found
+    solution = np.empty((p, len(z) + 2))
+    solution[:, 1:-1] = free - np.outer(share, free.sum(axis=0))
+    solution[:, -1] = share
+    solution[:, 0] = -solution[:, 1:].sum(axis=1)
+    return solution
 
 
 def attribution_of(
@@ -163,15 +163,15 @@ def attribution_of(
         label, scale, value = fitted.class_names[m], 100.0, Value.of_class(m, fitted, second, row, players)
         voter = SubsetVoter.of(posterior, case, players)
         precedents, total = fitted.calibration.apply(ballot.votes[None]), float(p[m])
-    found = attribute(voter, value, precedents, total)
+    points = attribute(voter, value, precedents, total)
     parts = np.zeros((len(own), 2))
-    parts[players] = scale * found.parts
+    parts[players] = scale * points.parts
     each = [
         FeaturePoints(name, text, float(part.sum()), float(part[0]), float(part[1]))
         for (name, text), part in zip(own.items(), parts, strict=True)
     ]
     each.sort(key=lambda one: -abs(one.points))
-    return Attribution(label, found.base, total, scale * float(found.error.max(initial=0.0)), tuple(each))
+    return Attribution(label, points.base, total, scale * float(points.error.max(initial=0.0)), tuple(each))
 
 
 def focus(p: Array) -> int:
@@ -296,17 +296,17 @@ def attribute(voter: SubsetVoter, value: Value, precedents: Array, total: float)
         left_out = (sets.without @ rest).sum(axis=2)
         of_rest = np.sqrt((N_GROUPS - 1) / N_GROUPS) * (left_out - left_out.mean(axis=0))
         by_sets = np.concatenate([of_rest, replicates.sum(axis=2)])
-    found = surrogate + sets.solver @ rest
+    points = surrogate + sets.solver @ rest
     exact = _split(value.pooled, additive[[0, -1]], np.concatenate([own[:1], precedents]))[1][-1]
     exact[0] += total - base - exact.sum()  # by rounding
-    moves = np.zeros((0, *found.shape))
+    moves = np.zeros((0, *points.shape))
     if n > 1:
         each = [sets.solver @ _split(value.pooled, additive, by_precedents(np.arange(n) != k))[1] for k in range(n)]
         moves = np.sqrt((n - 1) / n * seen.omitted) * (np.array(each) - np.mean(each, axis=0))
-    share = _shares_of_sum(found, moves)
+    share = _shares_of_sum(points, moves)
     by_draws = (moves - share * moves.sum(axis=1, keepdims=True)).sum(axis=2)
     error = np.sqrt((by_draws**2).sum(axis=0) + (by_sets**2).sum(axis=0))
-    return Points(base, found + share * (exact - found.sum(axis=0)), error)
+    return Points(base, points + share * (exact - points.sum(axis=0)), error)
 
 
 def _surrogate(
@@ -346,14 +346,14 @@ def _split(pooled: Callable[[Array, Array], Array], additive: Array, precedents:
     return float(both[0]), 0.5 * (both - both[0] + np.stack([gap, -gap])).T
 
 
-def _shares_of_sum(found: Array, moves: Array) -> Array:
+def _shares_of_sum(points: Array, moves: Array) -> Array:
     """Each feature's share, (p, 2), of a difference in the sum over features, by regression on the sum.
 
     Without replicates the difference is only rounding error, and is distributed in proportion to the points.
     """
     total = moves.sum(axis=1, keepdims=True)
     spread = (total**2).sum(axis=0)
-    size = np.abs(found) + 1e-300
+    size = np.abs(points) + 1e-300
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(spread > 0.0, (moves * total).sum(axis=0) / spread, size / size.sum(axis=0))
 

@@ -224,12 +224,12 @@ class _Case:
         best = int(self.probabilities.argmax())
         others = (fitted.loo.rows if fitted.rows is None else fitted.rows[fitted.loo.rows]) != same
         number = reading.number(plain)
-        known = None if self.case.y[0] == HIDDEN else self.words.outcomes
+        outcomes = None if self.case.y[0] == HIDDEN else self.words.outcomes
         return Explanation(
             id=self.words.named(reading.row),
             values=dict(self.own),
             n_known=sum(text != MISSING for text in self.own.values()),
-            outcome=None if known is None else known[reading.row],
+            outcome=None if outcomes is None else outcomes[reading.row],
             target=fitted.target,
             predicted=fitted.class_names[best],
             probabilities=reading.by_class(self.probabilities),
@@ -285,20 +285,20 @@ class _Case:
         Missing and out-of-range values have weight 0.
         """
         if attribution is None:
-            found = effects(self.posterior.model, self.case.n_values, self.posterior.q.mean(axis=(0, 1)))
+            weights = effects(self.posterior.model, self.case.n_values, self.posterior.q.mean(axis=(0, 1)))
         else:
             points = {one.feature: abs(one.precedents) for one in attribution.features}
-            found = np.array([points[name] for name in self.own])
-        return np.where([text == MISSING for text in self.own.values()] | (self.beyond != 0.0), 0.0, found)
+            weights = np.array([points[name] for name in self.own])
+        return np.where([text == MISSING for text in self.own.values()] | (self.beyond != 0.0), 0.0, weights)
 
     def patches(self, places: Rows, ballot: Ballot, counts: Array) -> list[dict[str, Patch]]:
         """The values of some parents, compared with the case's."""
-        found = []
+        patches = []
         for b, matters in zip(places.tolist(), ballot.matters(places), strict=True):
             texts, agrees = self.fitted.texts_of(int(self.fitted.parents[b])), self.agrees[b]
             parts = zip(texts.items(), agrees.tolist(), matters.tolist(), mark(agrees, counts).tolist(), strict=True)
-            found.append({name: Patch(text, *rest) for (name, text), *rest in parts})
-        return found
+            patches.append({name: Patch(text, *rest) for (name, text), *rest in parts})
+        return patches
 
     def groups(self, counts: Array) -> tuple[Group, ...]:
         """The voters in groups; the members of a group resemble the case in the same way."""

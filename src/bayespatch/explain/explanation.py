@@ -260,8 +260,8 @@ def _group(group: Group) -> JSONObject:
 
 
 def _attribution(points: Attribution) -> JSONObject:
-    found = _fields(points)
-    return {"class": found.pop("label"), **found, "features": list(found["features"])}
+    data = _fields(points)
+    return {"class": data.pop("label"), **data, "features": list(data["features"])}
 
 
 def _opinions(both: Opinions) -> JSONObject:

@@ -129,10 +129,10 @@ def curve_points(summary: JSONMapping) -> dict[str, str]:
 
     def steps(values: Sequence[float]) -> list[tuple[float, float]]:
         at = [(WIDTH * t / end, HEIGHT * (1.0 - p)) for t, p in zip(curve["times"], values, strict=True)]
-        found = at[:1]
+        corners = at[:1]
         for (_, before), (x, y) in pairwise(at):
-            found += [(x, before), (x, y)]
-        return found
+            corners += [(x, before), (x, y)]
+        return corners
 
     def text(points: Sequence[tuple[float, float]]) -> str:
         return " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
@@ -144,10 +144,10 @@ def curve_points(summary: JSONMapping) -> dict[str, str]:
     }
 
 
-def as_text(found: Mapping[str, JSONMapping], label: str | None) -> Iterator[str]:
+def as_text(summaries: Mapping[str, JSONMapping], label: str | None) -> Iterator[str]:
     """All summaries, for a terminal."""
     yield "What happened to similar patients:"
-    for name, summary in found.items():
+    for name, summary in summaries.items():
         yield f"  {title(name, summary)}: {' '.join(sentences(summary))}"
         if summary["suppressed"]:
             continue
@@ -163,6 +163,6 @@ def as_text(found: Mapping[str, JSONMapping], label: str | None) -> Iterator[str
             columns = treatment_columns(summary)
             for row in summary["treatments"]:
                 received, *cells = treatment_cells(row, columns, label)
-                names = [title(column, found[column]) for column in columns]
+                names = [title(column, summaries[column]) for column in columns]
                 texts = [cells[0], *(f"{name} {cell}" for name, cell in zip(names, cells[1:], strict=True) if cell)]
                 yield f"    {row['treatment']}: given to {received}; {'; '.join(text for text in texts if text)}"

@@ -90,9 +90,9 @@ def group_voters(
     leaves = [_Leaf(voters, (), ())]
     total = _spread(shares, agrees, voters[:MOST_LEARNED], importance)
     while len(leaves) < MOST_GROUPS and total > 0.0:
-        found = [_best_split(shares, agrees, leaf.members, importance, cast[-1]) for leaf in leaves]
-        best = max(range(len(leaves)), key=lambda k: found[k][0])
-        gain, j = found[best]
+        splits = [_best_split(shares, agrees, leaf.members, importance, cast[-1]) for leaf in leaves]
+        best = max(range(len(leaves)), key=lambda k: splits[k][0])
+        gain, j = splits[best]
         if gain < LEAST_GAIN * total:
             break
         leaves += _split(leaves.pop(best), j, agrees)

@@ -71,7 +71,7 @@ def candidates(schema: Schema, j: int, own: float, values: NDArray[np.float64]) 
     if column.is_coded:
         known = known[known < len(column.values)]
     in_order = np.sort(known)
-    found = []
+    choices = []
     for value in np.unique(known).tolist() if column.is_compared else []:
         if value == own:
             continue
@@ -81,8 +81,8 @@ def candidates(schema: Schema, j: int, own: float, values: NDArray[np.float64]) 
             first = np.searchsorted(in_order, low, side="left" if value == low else "right")
             last = np.searchsorted(in_order, high, side="right" if value == high else "left")
             size = float((last - first) / len(in_order))
-        found.append((value, size))
-    return sorted(found, key=lambda one: one[1])
+        choices.append((value, size))
+    return sorted(choices, key=lambda one: one[1])
 
 
 def in_order_of_size(single: Candidates, most: int) -> Iterator[tuple[float, Values]]:
@@ -141,16 +141,16 @@ class _Search:
 
     def beam(self, most: int) -> tuple[Values, bool]:
         """A change that succeeds, or the one that comes closest."""
-        coarse = {j: _spread(found) for j, found in self.single.items()}
+        coarse = {j: _spread(choices) for j, choices in self.single.items()}
         kept: list[Values] = [{}]
         closest: tuple[float, Values] = (-np.inf, {})
         for _ in range(most):
             new = {
                 tuple(sorted({**start, j: value}.items())): None
                 for start in kept
-                for j, found in coarse.items()
+                for j, choices in coarse.items()
                 if j not in start
-                for value, _ in found
+                for value, _ in choices
             }
             changes = [dict(items) for items in new]
             if not changes:
@@ -181,9 +181,9 @@ class _Search:
                 return change
 
 
-def _spread(found: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
+def _spread(choices: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     """At most `N_NUMBERS` of the values, evenly spread."""
-    by_value = sorted(found)
+    by_value = sorted(choices)
     if len(by_value) <= N_NUMBERS:
         return by_value
     return [by_value[k] for k in np.linspace(0, len(by_value) - 1, N_NUMBERS).round().astype(int).tolist()]
@@ -223,10 +223,10 @@ def smallest_change(
             return SmallestChange(values, size, True, True, size, search.n_tried)
         done, best = part[-1][0], int(odds.argmax())
         closest = max(closest, (float(odds[best]), part[best][1], part[best][0]), key=lambda one: one[0])
-    values, found = search.beam(min(most, len(single)))
-    if found:
+    values, is_reached = search.beam(min(most, len(single)))
+    if is_reached:
         values = search.smaller(values)
     elif closest[0] > -np.inf and not values:
         values = closest[1]
     size = search.size(values)
-    return SmallestChange(values, size, found, found and size <= done, done, search.n_tried)
+    return SmallestChange(values, size, is_reached, is_reached and size <= done, done, search.n_tried)

@@ -68,12 +68,12 @@ def summarize(fitted: Fitted, info: EstimatorInfo, quantile: float, n_threads: i
     )
 
 
-def _opinions(opinions: dict[str, NDArray[np.float64]], known: NDArray[np.int64], weight: float) -> JSONObject:
+def _opinions(opinions: dict[str, NDArray[np.float64]], outcomes: NDArray[np.int64], weight: float) -> JSONObject:
     """Scores of each opinion alone and of the pool."""
     return {
         "weight": weight,
-        "log_loss": {name: metrics.log_loss(p, known) for name, p in opinions.items()},
-        "auc": {name: metrics.auc(p, known) for name, p in opinions.items()},
+        "log_loss": {name: metrics.log_loss(p, outcomes) for name, p in opinions.items()},
+        "auc": {name: metrics.auc(p, outcomes) for name, p in opinions.items()},
     }
 
 
@@ -121,8 +121,8 @@ def _how_found(fitted: Fitted, info: EstimatorInfo) -> str:
 def _features(fitted: Fitted, seed: int) -> tuple[FeatureSummary, ...]:
     draws = fitted.posterior.q.reshape(-1, len(fitted.schema.columns))
     q_intervals = np.quantile(draws, _Q_INTERVAL, axis=0).T
-    found = fitted.importance
-    measures = {"this model": found.gains, **_other_measures(fitted, seed)}
+    importance = fitted.importance
+    measures = {"this model": importance.gains, **_other_measures(fitted, seed)}
     ranks = {name: rankdata(-values, method="ordinal") for name, values in measures.items()}
     values = fitted.values[fitted.cases]
     return tuple(
@@ -132,9 +132,9 @@ def _features(fitted: Fitted, seed: int) -> tuple[FeatureSummary, ...]:
             kind=column.kind,
             values=_values(column),
             n_missing=sum(column.own_value(value) == "missing" for value in values[:, j].tolist()),
-            importance=float(found.values[j]),
-            importance_interval=tuple(found.intervals[j].tolist()),
-            harmful=bool(found.harmful[j]),
+            importance=float(importance.values[j]),
+            importance_interval=tuple(importance.intervals[j].tolist()),
+            harmful=bool(importance.harmful[j]),
             compared=column.is_compared,
             q=float(draws[:, j].mean()),
             q_interval=tuple(q_intervals[j].tolist()),
@@ -171,31 +171,33 @@ def _values(column: Column) -> tuple[str, ...]:
 
 def _performance(
     p: NDArray[np.float64],
-    known: NDArray[np.int64],
+    outcomes: NDArray[np.int64],
     classes: tuple[str, ...],
     decision: DecisionThreshold | None,
     seed: int,
 ) -> Performance:
-    common = np.bincount(known, minlength=len(classes)) / len(known)
+    common = np.bincount(outcomes, minlength=len(classes)) / len(outcomes)
     always = np.broadcast_to(common, p.shape)
     return Performance(
-        n=len(known),
-        scores={name: score(p, known) for name, score in metrics.SCORES.items()},
-        intervals=metrics.bootstrap(p, known, np.random.default_rng(seed)),
+        n=len(outcomes),
+        scores={name: score(p, outcomes) for name, score in metrics.SCORES.items()},
+        intervals=metrics.bootstrap(p, outcomes, np.random.default_rng(seed)),
         reference={
             "accuracy": float(common.max()),
-            "log loss": metrics.log_loss(always, known),
-            "Brier score": metrics.brier(always, known),
+            "log loss": metrics.log_loss(always, outcomes),
+            "Brier score": metrics.brier(always, outcomes),
         },
-        average_precision={name: metrics.average_precision(p[:, m], known == m) for m, name in enumerate(classes)},
+        average_precision={name: metrics.average_precision(p[:, m], outcomes == m) for m, name in enumerate(classes)},
         decision=None if decision is None else {"label": decision.label, "at": decision.threshold},
-        curves={name: metrics.calibration_curve(p[:, m], known == m, _N_BINS) for m, name in enumerate(classes)},
+        curves={name: metrics.calibration_curve(p[:, m], outcomes == m, _N_BINS) for m, name in enumerate(classes)},
         thresholds={
-            name: metrics.threshold_table(p[:, m], known == m, _thresholds(name, decision))
+            name: metrics.threshold_table(p[:, m], outcomes == m, _thresholds(name, decision))
             for m, name in enumerate(classes)
         },
-        roc={name: metrics.roc_points(p[:, m], known == m) for m, name in enumerate(classes)},
-        precision_recall={name: metrics.precision_recall_points(p[:, m], known == m) for m, name in enumerate(classes)},
+        roc={name: metrics.roc_points(p[:, m], outcomes == m) for m, name in enumerate(classes)},
+        precision_recall={
+            name: metrics.precision_recall_points(p[:, m], outcomes == m) for m, name in enumerate(classes)
+        },
     )
 
 

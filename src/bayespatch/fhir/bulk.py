@@ -136,7 +136,7 @@ def _read(
     """The patient and the candidates of every line."""
     total, n_read = sum(path.stat().st_size for path in files), 0
     extractor = mapping.extractor
-    known = _medications(files) if extractor.reads_medications else {}
+    codes = _medications(files) if extractor.reads_medications else {}
     for path in files:
         if path.suffix.lower() == _BUNDLE:
             content = parse_bundle(path.read_bytes(), path.name)
@@ -159,9 +159,9 @@ def _read(
                     name = resource.get("id")
                     if not isinstance(name, str) or not name:
                         raise refuse(f"{entry.where}.id", "is missing; pass the id of the patient")
-                    yield name, extractor.candidates(entry, moment.tzinfo, known)
+                    yield name, extractor.candidates(entry, moment.tzinfo, codes)
                     continue
-                candidates = extractor.candidates(entry, moment.tzinfo, known)
+                candidates = extractor.candidates(entry, moment.tzinfo, codes)
                 reference = subject(entry) if candidates else None
                 if reference is not None:
                     yield reference.rpartition("/")[2], candidates
@@ -171,7 +171,7 @@ def _read(
 
 def _medications(files: Sequence[Path]) -> dict[str, object]:
     """The codes of the Medications in NDJSON files, by reference."""
-    known: dict[str, object] = {}
+    codes: dict[str, object] = {}
     for path in files:
         if path.suffix.lower() == _BUNDLE:
             continue
@@ -179,8 +179,8 @@ def _medications(files: Sequence[Path]) -> dict[str, object]:
             for number, line in enumerate(_lines(file, path.name), start=1):
                 if b'"Medication"' in line:
                     place = f"{path.name}:{number}"
-                    known |= medications([BundleEntry(parse_bundle(line, place), place)])
-    return known
+                    codes |= medications([BundleEntry(parse_bundle(line, place), place)])
+    return codes
 
 
 def _lines(file: BinaryIO, name: str) -> Iterator[bytes]:

@@ -116,7 +116,7 @@ class Extractor:
         return any(self._by_code.get(kind) or self._by_prefix.get(kind) for kind in medications.KINDS)
 
     def candidates(
-        self, entry: BundleEntry, zone: tzinfo | None, known: medications.Medications | None = None
+        self, entry: BundleEntry, zone: tzinfo | None, codes: medications.Medications | None = None
     ) -> list[Candidate]:
         """Values that the rules find in a resource.
 
@@ -126,7 +126,7 @@ class Extractor:
         kind = resource["resourceType"]
         if not self.uses(kind):
             return []
-        targets = list(self._targets(resource, where, known or {}))
+        targets = list(self._targets(resource, where, codes or {}))
         kinds = TYPES[self.rules.version][kind]
         if targets or (kinds.codes and not any(codings(resource, kinds.codes, where))):
             check_resource(resource, where, self.rules.version)
@@ -158,7 +158,7 @@ class Extractor:
                 made.append(base._replace(value=value, where=element))
         return made
 
-    def _targets(self, resource: Resource, where: str, known: medications.Medications) -> Iterator[_Target]:
+    def _targets(self, resource: Resource, where: str, codes: medications.Medications) -> Iterator[_Target]:
         """Each rule that applies to a resource, once for each element to which it applies."""
         kind = resource["resourceType"]
         for rule in self._any[kind]:
@@ -166,7 +166,7 @@ class Extractor:
         names = TYPES[self.rules.version][kind].codes
         yield from self._coded(resource, codings(resource, names, where), kind, where)
         if kind in medications.KINDS:
-            yield from self._medication(resource, kind, where, known)
+            yield from self._medication(resource, kind, where, codes)
         if kind != "Observation" or resource.get("component") is None:
             return
         components = resource["component"]
@@ -180,14 +180,14 @@ class Extractor:
             yield from self._coded(alone, codings(component, ("code",), pointer), kind, pointer)
 
     def _medication(
-        self, resource: Resource, kind: str, where: str, known: medications.Medications
+        self, resource: Resource, kind: str, where: str, codes: medications.Medications
     ) -> Iterator[_Target]:
         """The rules that apply to the Medication to which a resource refers: all of them if its code is unknown."""
-        found = medications.reference_of(resource, self.rules.version)
-        if found is None:
+        pointer = medications.reference_of(resource, self.rules.version)
+        if pointer is None:
             return
-        element, reference = found
-        code = medications.code_of(resource, reference, known)
+        element, reference = pointer
+        code = medications.code_of(resource, reference, codes)
         if code is not None:
             yield from self._coded(resource, codings_in(code, f"{where}.{element}"), kind, where)
             return

@@ -84,9 +84,9 @@ class Mapping:
             The time of the prediction: later information is not used. Default: now.
         """
         moment = aware(at)
-        patient, found = self.candidates(entries(resources), moment)
+        patient, collected = self.candidates(entries(resources), moment)
         candidates: dict[str, list[Candidate]] = {}
-        for one in found:
+        for one in collected:
             candidates.setdefault(one.column, []).append(one)
         return self.choose(patient, candidates, moment)
 
@@ -95,12 +95,12 @@ class Mapping:
     ) -> tuple[str, list[Candidate]]:
         """The patient of a bundle, and the values that the rules find in its resources."""
         patient, belongs = _patient(collected)
-        known = medications(collected)
-        found: list[Candidate] = []
+        codes = medications(collected)
+        candidates: list[Candidate] = []
         for entry in collected:
             if self.extractor.uses(entry.resource["resourceType"]) and belongs(entry):
-                found += self.extractor.candidates(entry, moment.tzinfo, known)
-        return patient, found
+                candidates += self.extractor.candidates(entry, moment.tzinfo, codes)
+        return patient, candidates
 
     def choose(
         self, patient: str, candidates: collections.abc.Mapping[str, list[Candidate]], at: datetime

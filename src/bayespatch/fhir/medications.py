@@ -21,12 +21,12 @@ def medications(entries: Iterable[BundleEntry]) -> dict[str, object]:
     >>> medications([BundleEntry(aspirin, "Bundle.entry[0].resource")])
     {'Medication/m1': {'text': 'aspirin'}}
     """
-    known: dict[str, object] = {}
+    codes: dict[str, object] = {}
     for entry in entries:
         if entry.resource["resourceType"] == MEDICATION:
             names = (f"{MEDICATION}/{entry.resource['id']}" if "id" in entry.resource else "", entry.url)
-            known |= {name: entry.resource.get("code") for name in names if name}
-    return known
+            codes |= {name: entry.resource.get("code") for name in names if name}
+    return codes
 
 
 def reference_of(resource: Resource, version: Version) -> tuple[str, str] | None:
@@ -48,7 +48,7 @@ def reference_of(resource: Resource, version: Version) -> tuple[str, str] | None
     return f"{element}.reference", reference if isinstance(reference, str) else ""
 
 
-def code_of(resource: Resource, reference: str, known: Medications) -> object:
+def code_of(resource: Resource, reference: str, codes: Medications) -> object:
     """The code of the Medication that a resource refers to; None if it is unknown."""
     if reference.startswith("#"):
         contained = resource.get("contained")
@@ -57,4 +57,4 @@ def code_of(resource: Resource, reference: str, known: Medications) -> object:
                 return one.get("code")
         return None
     plain = reference.partition("/_history/")[0]
-    return known.get(plain, known.get("/".join(plain.split("/")[-2:])))
+    return codes.get(plain, codes.get("/".join(plain.split("/")[-2:])))

@@ -122,8 +122,8 @@ def _of_person(rule: Rule, row: Row, mapping: Mapping) -> Candidate | None:
     if rule.path == "gender":
         result = _GENDERS.get(int(row["gender"] or 0))
     else:
-        known = [row["year"], row["month"], row["day"]]
-        parts = [int(part) for part in known[: known.index(None) if None in known else 3]]
+        date_parts = [row["year"], row["month"], row["day"]]
+        parts = [int(part) for part in date_parts[: date_parts.index(None) if None in date_parts else 3]]
         result = "-".join(f"{part:02}" for part in parts) or None
     return _candidate(rule, result, Candidate(rule.column, None, None, None, None, reference, reference), mapping)
 

@@ -48,12 +48,12 @@ def importance(model: HasFitted, ax: Axes | None = None) -> Figure:
     -------
     Figure
     """
-    found, columns = model.fitted_.importance, model.fitted_.schema.columns
-    order = np.argsort(found.gains, kind="stable")
+    measured, columns = model.fitted_.importance, model.fitted_.schema.columns
+    order = np.argsort(measured.gains, kind="stable")
     ax = axes_of(ax, 6.5, 1.1 + _ROW * len(order))
     rows = np.arange(1, len(order) + 1)
-    low, high = 100.0 * found.intervals[order].T
-    ax.barh(rows, 100.0 * found.values[order], height=0.6, color=SKY, edgecolor=INK, linewidth=0.8)
+    low, high = 100.0 * measured.intervals[order].T
+    ax.barh(rows, 100.0 * measured.values[order], height=0.6, color=SKY, edgecolor=INK, linewidth=0.8)
     ax.hlines(rows, low, high, color=INK, linewidth=1.2)
     ax.set_yticks(rows, [wrapped(columns[j].called, 34, 2) for j in order], fontsize=8)
     ax.set_xlim(left=0)
@@ -79,13 +79,13 @@ def probabilities(model: HasFitted, ax: Axes | None = None, *, of: int = -1) -> 
     -------
     Figure
     """
-    known = model.fitted_.y[model.fitted_.loo.rows]
+    outcomes = model.fitted_.y[model.fitted_.loo.rows]
     p, _ = _predicted(model, of)
     names = model.fitted_.class_names
     ax = axes_of(ax, 6.0, 1.2 + 0.9 * len(names))
     rng = np.random.default_rng(0)  # jitter only
     for k in range(len(names)):
-        mine = p[known == k]
+        mine = p[outcomes == k]
         if not mine.size:
             continue
         height = k + rng.uniform(-0.22, 0.22, mine.size)

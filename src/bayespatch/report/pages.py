@@ -184,9 +184,9 @@ def templates() -> Environment:
     answer = html.environment()
     from jinja2 import ChoiceLoader, PackageLoader
 
-    found = answer.overlay(
+    environment = answer.overlay(
         loader=ChoiceLoader([PackageLoader("bayespatch.report"), PackageLoader("bayespatch.explain")])
     )
-    found.filters.update(answer.filters)
-    found.globals.update(answer.globals)
-    return found
+    environment.filters.update(answer.filters)
+    environment.globals.update(answer.globals)
+    return environment

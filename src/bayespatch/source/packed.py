@@ -23,7 +23,7 @@ def unpacked(source: str, data: bytes) -> bytes:
     """The uncompressed bytes of a gzip file; a file that would not fit into memory is rejected before that."""
     available = available_memory()
     most = 2**40 if available is None else available // _TIMES
-    found, size, rest = [], 0, data
+    pieces, size, rest = [], 0, data
     try:
         while rest:
             stream = zlib.decompressobj(wbits=31)
@@ -33,11 +33,11 @@ def unpacked(source: str, data: bytes) -> bytes:
                 raise refuse(source, f"is larger than {shown_bytes(most)} when unpacked; pass fewer rows or columns")
             if not stream.eof:
                 raise refuse(source, "is a truncated compressed file; use another copy of the file")
-            found.append(part)
+            pieces.append(part)
             rest = stream.unused_data
     except zlib.error as error:
         raise refuse(source, f"cannot be unpacked ({error}); use another copy of the file") from error
-    return b"".join(found)
+    return b"".join(pieces)
 
 
 class SheetWarning(UserWarning):

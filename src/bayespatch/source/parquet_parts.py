@@ -38,14 +38,14 @@ def parquet_files(where: str) -> list[str] | None:
     if "://" in where or "\0" in where or where == "-" or os.path.isfile(where):
         return None
     if os.path.isdir(where):
-        found = glob.glob(os.path.join(glob.escape(where), f"*{ENDING}"))
+        paths = glob.glob(os.path.join(glob.escape(where), f"*{ENDING}"))
         wrong = f"there is no file *{ENDING} in the folder; pass a file, or a folder of Parquet files"
     elif glob.has_magic(where):
-        found = glob.glob(where, recursive=True)
+        paths = glob.glob(where, recursive=True)
         wrong = "no file matches; correct the pattern"
     else:
         return None
-    files = sorted(path for path in found if os.path.isfile(path))
+    files = sorted(path for path in paths if os.path.isfile(path))
     if not files:
         raise refuse(repr(where), wrong)
     return files

@@ -100,12 +100,12 @@ async def discover(request: Request) -> Response:
     request.state.route = HOOKS_PREFIX
     systems = service.record_systems
     prefetch = systems.mapping.prefetch() if systems is not None else {}
-    found = [
+    services = [
         {"hook": hook, "title": systems.label, "description": systems.description, "id": hook, "prefetch": prefetch}
         for hook in HOOKS
         if systems is not None and systems.clients
     ]
-    return JSONResponse({"services": found})
+    return JSONResponse({"services": services})
 
 
 async def call(service: Service, systems: RecordSystems, client: Client, request: Request) -> Response:

@@ -96,7 +96,7 @@ def given(dictionary: Dictionary, form: JSONMapping, prefix: str) -> dict[str, s
     return {name: str(form[key]).strip() for name in dictionary.names if (key := key_of(name, prefix)) in form}
 
 
-def read(dictionary: Dictionary, said: Mapping[str, str]) -> tuple[dict[str, Value], dict[str, str]]:
+def read(dictionary: Dictionary, texts: Mapping[str, str]) -> tuple[dict[str, Value], dict[str, str]]:
     """The values that were filled in, and an error message for each invalid column.
 
     Examples
@@ -110,11 +110,11 @@ def read(dictionary: Dictionary, said: Mapping[str, str]) -> tuple[dict[str, Val
     values: dict[str, Value] = {}
     problems: dict[str, str] = {}
     for name, entry in dictionary.entries.items():
-        if entry.kind == "number" and not entry.levels and is_ambiguous(said.get(name, NOT_KNOWN)):
-            problems[name] = gettext("{value} is ambiguous; write it without a thousands separator", value=said[name])
+        if entry.kind == "number" and not entry.levels and is_ambiguous(texts.get(name, NOT_KNOWN)):
+            problems[name] = gettext("{value} is ambiguous; write it without a thousands separator", value=texts[name])
             continue
         try:
-            values[name] = entry.check(_value(entry, said.get(name, NOT_KNOWN)))
+            values[name] = entry.check(_value(entry, texts.get(name, NOT_KNOWN)))
         except DictionaryError as error:
             problems[name] = stored_text(str(error).removeprefix(f"column {name!r}: "))
     return values, problems

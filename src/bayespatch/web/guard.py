@@ -82,15 +82,15 @@ class AppMiddleware:
             async with asyncio.timeout(self.settings.seconds + BODY_SECONDS + 5.0):
                 await self.app(scope, self._limited(scope, receive), answering)
         except Exception as error:
-            found = refusal_of(error)
-            if found is None:
+            reply = refusal_of(error)
+            if reply is None:
                 # Only the frames and the type of the error: its message could contain a value.
                 frames = traceback.extract_tb(error.__traceback__)[-6:]
                 where = " < ".join(f"{frame.filename}:{frame.lineno} {frame.name}" for frame in reversed(frames))
                 log.error("%s %s at %s", number, type(error).__name__, where)
-                found = Refusal(500, f"Something went wrong. See the log entry with the number {number}.")
+                reply = Refusal(500, f"Something went wrong. See the log entry with the number {number}.")
             if not status:
-                await respond(scope, found)(scope, receive, answering)
+                await respond(scope, reply)(scope, receive, answering)
         finally:
             self._log(scope, status, time.perf_counter() - begin)
             await self._audit(scope, status)
@@ -202,8 +202,8 @@ def host_name(host: str) -> str:
     >>> host_name("localhost:80@evil.example")
     ''
     """
-    found = _HOST.fullmatch(host)
-    return (found["address"] or found["name"] or "") if found else ""
+    match = _HOST.fullmatch(host)
+    return (match["address"] or match["name"] or "") if match else ""
 
 
 def address_in(scope: Scope) -> str:

@@ -68,22 +68,22 @@ def labelled(name: str, label: str, value: str) -> str:
     return f'{name}{{{label}="{escaped}"}}'
 
 
-def monitoring_gauges(found: Monitoring, definition: Definition) -> dict[str, float]:
+def monitoring_gauges(results: Monitoring, definition: Definition) -> dict[str, float]:
     """Gauges of the checks, without columns and outcomes that viewers must not see."""
     gauges: dict[str, float] = {
-        "recent_consultations": found.consultations,
-        labelled("alarms", "check", "population"): sum(one.alarm for one in found.population),
-        labelled("alarms", "check", "calibration"): sum(one.alarm for one in found.calibration),
-        labelled("alarms", "check", "outcome lag"): found.lag.alarm,
+        "recent_consultations": results.consultations,
+        labelled("alarms", "check", "population"): sum(one.alarm for one in results.population),
+        labelled("alarms", "check", "calibration"): sum(one.alarm for one in results.calibration),
+        labelled("alarms", "check", "outcome lag"): results.lag.alarm,
     }
-    for shift in found.population:
+    for shift in results.population:
         if shift.index is not None and not definition.features[shift.column].sensitive:
             gauges[labelled("population_stability_index", "column", shift.column)] = shift.index
     if not definition.target.sensitive:
-        for one in found.calibration:
+        for one in results.calibration:
             gauges[labelled("outcomes_expected", "class", one.label)] = one.n * one.expected
             gauges[labelled("outcomes_observed", "class", one.label)] = one.n * one.observed
-    for cohort, days in {"recent": found.lag.median, "before": found.lag.median_before}.items():
+    for cohort, days in {"recent": results.lag.median, "before": results.lag.median_before}.items():
         if days is not None:
             gauges[labelled("outcome_lag_days", "cohort", cohort)] = days
     return gauges

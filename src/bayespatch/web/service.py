@@ -212,9 +212,9 @@ class Service:
         with self._lock:
             if self.refit is not None and self.refit.running:
                 raise ConflictError("a refit is running; wait for it, or cancel it")
-            found = self.base.refit(by=by, wait=False)
-            assert isinstance(found, Refit)
-            self.refit, self.refit_result = found, ""
+            refit = self.base.refit(by=by, wait=False)
+            assert isinstance(refit, Refit)
+            self.refit, self.refit_result = refit, ""
 
     def cancel_refit(self) -> None:
         """Cancel a refit; nothing changes."""

@@ -140,12 +140,12 @@ class SingleSignOn:
         >>> settings.role_of({"roles": ["staff", "doctors"]}), settings.role_of({"roles": "staff"})
         ('clinician', None)
         """
-        found: object = claims.get(self.role_claim)
-        if found is None:
-            found = claims
+        claim: object = claims.get(self.role_claim)
+        if claim is None:
+            claim = claims
             for part in self.role_claim.split("."):
-                found = found.get(part) if isinstance(found, Mapping) else None
-        values = found if isinstance(found, list) else [found]
+                claim = claim.get(part) if isinstance(claim, Mapping) else None
+        values = claim if isinstance(claim, list) else [claim]
         roles = [self.roles[value] for value in values if isinstance(value, str) and value in self.roles]
         return max(roles, key=ROLES.index, default=None)
 

@@ -74,13 +74,13 @@ def access(server: Server, code: str, begun: SignIn, redirect: str, issuer: str 
     except ValueError as error:
         raise ProviderError(str(error)) from error
     try:
-        found = redeem(description, client, code, begun.verifier, redirect)
+        tokens = redeem(description, client, code, begun.verifier, redirect)
     except RefusedError as error:
         raise LaunchError(f"the authorization server refused the code ({error})") from error
-    token, patient = found.get("access_token"), found.get("patient")
+    token, patient = tokens.get("access_token"), tokens.get("patient")
     if not isinstance(token, str) or not re.fullmatch(r"[\x21-\x7e]{1,10000}", token):
         raise LaunchError("the authorization server sent no access token")
-    if str(found.get("token_type")).lower() != "bearer":
+    if str(tokens.get("token_type")).lower() != "bearer":
         raise LaunchError("the access token is not a bearer token")
     if not isinstance(patient, str) or not re.fullmatch(r"[A-Za-z0-9\-.]{1,64}", patient):
         raise LaunchError("the authorization server did not name a patient; open the page from a patient's record")

@@ -23,22 +23,22 @@ def is_open(entry: Entry) -> bool:
     return not (entry.sensitive or entry.coarse is not None)
 
 
-def shown_values(known: Definition, case: Case, person: Person) -> dict[str, str]:
+def shown_values(definition: Definition, case: Case, person: Person) -> dict[str, str]:
     """The values of a case as text, as visible to this user."""
     if case.values is None:
         return {}
     exact = sees_all(person)
     return {
         name: entry.text(case.values[name]) if exact else entry.coarse_text(case.values[name])
-        for name, entry in known.features.entries.items()
+        for name, entry in definition.features.entries.items()
     }
 
 
-def shown_outcome(known: Definition, case: Case, person: Person) -> str:
+def shown_outcome(definition: Definition, case: Case, person: Person) -> str:
     """The outcome of a case as text, as visible to this user."""
     if case.outcome is None:
         return "–"
-    return WITHHELD if known.target.sensitive and not sees_all(person) else known.class_name(case.outcome)
+    return WITHHELD if definition.target.sensitive and not sees_all(person) else definition.class_name(case.outcome)
 
 
 def shown_case(definition: Definition, case: Case, person: Person) -> Case:
@@ -53,19 +53,19 @@ def shown_case(definition: Definition, case: Case, person: Person) -> Case:
     return shown
 
 
-def sortable(known: Definition, person: Person) -> list[str]:
+def sortable(definition: Definition, person: Person) -> list[str]:
     """Columns by which a user may filter and sort."""
     exact = sees_all(person)
-    features = [name for name, entry in known.features.entries.items() if exact or is_open(entry)]
-    return ["id", *(["outcome"] if exact or is_open(known.target) else []), *features]
+    features = [name for name, entry in definition.features.entries.items() if exact or is_open(entry)]
+    return ["id", *(["outcome"] if exact or is_open(definition.target) else []), *features]
 
 
-def check_column(known: Definition, person: Person, name: str) -> None:
+def check_column(definition: Definition, person: Person, name: str) -> None:
     """Reject a column that this user may not filter or sort by, because that would reveal exact values."""
-    if name in known.features:  # it may be called "id" or "outcome"
-        may = is_open(known.features[name])
+    if name in definition.features:  # it may be called "id" or "outcome"
+        may = is_open(definition.features[name])
     else:
-        may = is_open(known.target) if name in ("outcome", known.target.name) else name == "id"
+        may = is_open(definition.target) if name in ("outcome", definition.target.name) else name == "id"
     if not sees_all(person) and not may:
         raise Refusal(403, f"You may not filter or sort by {name[:60]!r}. Choose one of the columns in the list.")
 
@@ -79,11 +79,11 @@ def check_state(person: Person, state: str | None) -> str | None:
     return PAST
 
 
-def shown_overview(overview: Overview, known: Definition, person: Person) -> Overview:
+def shown_overview(overview: Overview, definition: Definition, person: Person) -> Overview:
     """The content of the model page: viewers see no individual cases, and no values of hidden columns."""
     if sees_all(person):
         return overview
-    entries = known.features.entries
+    entries = definition.features.entries
     opened = {name for name, entry in entries.items() if is_open(entry)}
     groups = opened | {entries[name].label for name in opened}
     groups -= {text for name, entry in entries.items() if name not in opened for text in (name, entry.label)}

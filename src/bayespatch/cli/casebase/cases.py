@@ -127,11 +127,11 @@ def drift(opened: Opened, by: Person, every: Every = "month", json: Json = False
     $ bayespatch casebase drift clinic.db --every year --json
     """
     with opened() as base:
-        found = base.drift(by=by(), every=every)
+        periods = base.drift(by=by(), every=every)
     names = ["consultations", "without_precedent", "decisions", "agreement", "outcomes", "log_score", "accuracy"]
-    rows = [[one["period"], *(value_text(one[name]) for name in names)] for one in found]
+    rows = [[one["period"], *(value_text(one[name]) for name in names)] for one in periods]
     headings = ["period", *(name.replace("_", " ") for name in names)]
-    show({"periods": found}, json, table_text(headings, rows) if rows else "no consultations yet")
+    show({"periods": periods}, json, table_text(headings, rows) if rows else "no consultations yet")
 
 
 @taking(opened=open_base, by=person)

@@ -98,18 +98,18 @@ def _parameters(settings: Sequence[str]) -> JSONObject:
 def _comparison_text(model: ModelVersion) -> str:
     """How an offered version compares with the active one."""
     head = f"version {model.version} was trained on {model.n_cases} past cases; promote it to activate it"
-    found = (model.metrics or {}).get("both")
-    if found is None:
+    scores = (model.metrics or {}).get("both")
+    if scores is None:
         return head
     names = ("log_score", "brier", "accuracy")
-    rows = [[which, *(f"{found[which][name]:.3f}" for name in names)] for which in ("old", "new")]
-    error = "" if found["gain_error"] is None else f" ± {found['gain_error']:.3f}"
-    changes = [[str(one["case"]), one["old"], one["new"], one["outcome"]] for one in found["changes"][:20]]
+    rows = [[which, *(f"{scores[which][name]:.3f}" for name in names)] for which in ("old", "new")]
+    error = "" if scores["gain_error"] is None else f" ± {scores['gain_error']:.3f}"
+    changes = [[str(one["case"]), one["old"], one["new"], one["outcome"]] for one in scores["changes"][:20]]
     parts = [
-        f"Leave-one-out on the {found['n']} past cases that are in both models:",
+        f"Leave-one-out on the {scores['n']} past cases that are in both models:",
         table_text(["", "log score", "Brier", "accuracy"], rows),
-        f"gain in log score {found['gain']:+.3f}{error}; the predicted class changes for "
-        f"{counted(len(found['changes']), 'case')}",
+        f"gain in log score {scores['gain']:+.3f}{error}; the predicted class changes for "
+        f"{counted(len(scores['changes']), 'case')}",
     ]
     if changes:
         parts.append(table_text(["case", "old", "new", "outcome"], changes))

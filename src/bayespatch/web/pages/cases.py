@@ -23,7 +23,7 @@ N_CONDITIONS = 3
 
 async def browse(ask: Ask) -> Response:
     """A page of cases."""
-    known = await ask.definition()
+    definition = await ask.definition()
     query = ask.request.query_params
     rows = [
         {"column": query.get(f"c{k}", ""), "operator": query.get(f"o{k}", "="), "value": query.get(f"w{k}", "").strip()}
@@ -32,15 +32,15 @@ async def browse(ask: Ask) -> Response:
     state = query.get("state", PAST)
     order, descending = query.get("order", "id"), query.get("down", "") == "1"
     number = page_number(query.get("page", "1"))
-    problem, found = "", None
+    problem, page = "", None
     try:
         conditions: list[Condition] = []
         for row in rows:
             if row["column"] and row["value"]:
-                check_column(known, ask.person, row["column"])
-                conditions.append(condition(row["column"], row["operator"], row["value"], known))
-        check_column(known, ask.person, order)
-        found = await ask.do(
+                check_column(definition, ask.person, row["column"])
+                conditions.append(condition(row["column"], row["operator"], row["value"], definition))
+        check_column(definition, ask.person, order)
+        page = await ask.do(
             ask.base.search,
             conditions,
             by=ask.by,
@@ -59,8 +59,8 @@ async def browse(ask: Ask) -> Response:
         return f"/cases?{urlencode({**kept, **changes})}"
 
     content = {
-        "known": known,
-        "columns": sortable(known, ask.person),
+        "known": definition,
+        "columns": sortable(definition, ask.person),
         "operators": OPERATORS,
         "states": STATES,
         "rows": rows,
@@ -68,16 +68,16 @@ async def browse(ask: Ask) -> Response:
         "order": order,
         "descending": descending,
         "problem": problem,
-        "found": found,
+        "found": page,
         "number": number,
-        "n_pages": 0 if found is None else max(1, -(-found.total // PER_PAGE)),
+        "n_pages": 0 if page is None else max(1, -(-page.total // PER_PAGE)),
         "address": address,
         "shown": {}
-        if found is None
-        else {case.id: _localized(shown_values(known, case, ask.person)) for case in found.items},
+        if page is None
+        else {case.id: _localized(shown_values(definition, case, ask.person)) for case in page.items},
         "outcomes": {}
-        if found is None
-        else {case.id: stored_value(shown_outcome(known, case, ask.person)) for case in found.items},
+        if page is None
+        else {case.id: stored_value(shown_outcome(definition, case, ask.person)) for case in page.items},
     }
     return ask.page("cases.html", 422 if problem else 200, **content)
 
@@ -101,21 +101,21 @@ async def find(ask: Ask) -> Response:
 
 async def show(ask: Ask) -> Response:
     """One case: its values, outcome, consultations and patchwork."""
-    known = await ask.definition()
+    definition = await ask.definition()
     number = ask.number()
     case: Case = await ask.do(ask.base.case, number, by=ask.by)
     if case.state == OPEN and not sees_all(ask.person):
         raise NotFoundError(f"there is no case {number}; search for it")
-    content: Parameters = {"known": known, "case": case, "why": None, "visits": [], "neighbor_of": []}
+    content: Parameters = {"known": definition, "case": case, "why": None, "visits": [], "neighbor_of": []}
     content |= {"follow_up": {}, "recordings": (), "fields": []}
-    if case.state != "withdrawn" and sees_all(ask.person) and known.follow_up.names:
+    if case.state != "withdrawn" and sees_all(ask.person) and definition.follow_up.names:
         recorded = await ask.do(ask.base.follow_up, number, by=ask.by)
         now: Parameters = {}
         for one in recorded:
             now |= one.values or {}
         content["recordings"] = recorded
-        content["follow_up"] = {name: entry.text(now.get(name)) for name, entry in known.follow_up.entries.items()}
-        content["fields"] = forms.fields(known.follow_up, {}, {})
+        content["follow_up"] = {name: entry.text(now.get(name)) for name, entry in definition.follow_up.entries.items()}
+        content["fields"] = forms.fields(definition.follow_up, {}, {})
     if case.state != "withdrawn" and sees_all(ask.person):
         content["visits"] = await ask.do(ask.base.consultations, number, by=ask.by)
         if case.state == "past" and await ask.do(ask.service.active) is not None:
@@ -125,29 +125,29 @@ async def show(ask: Ask) -> Response:
             if why is not None:
                 content["why"] = rendering.explanation(why)
                 content["neighbor_of"] = await ask.do(ask.base.neighbor_of, number, by=ask.by)
-    content["shown"] = _localized(shown_values(known, case, ask.person))
-    content["outcome"] = stored_value(shown_outcome(known, case, ask.person))
+    content["shown"] = _localized(shown_values(definition, case, ask.person))
+    content["outcome"] = stored_value(shown_outcome(definition, case, ask.person))
     return ask.page("one_case.html", **content)
 
 
 async def outcome(ask: Ask) -> Response:
     """Record the outcome of a case."""
-    known = await ask.definition()
+    definition = await ask.definition()
     label = ask.text("outcome")
-    if label not in known.classes:
+    if label not in definition.classes:
         raise Refusal(422, "Choose an outcome.")
-    await ask.do(ask.base.outcome, ask.number(), known.classes[label], by=ask.by)
+    await ask.do(ask.base.outcome, ask.number(), definition.classes[label], by=ask.by)
     return ask.go(f"/cases/{ask.number()}")
 
 
 async def record_follow_up(ask: Ask) -> Response:
     """Record follow-up values of a case; empty fields change nothing."""
-    known = await ask.definition()
-    entered = forms.sent(known.follow_up, ask.form)
-    values, problems = forms.read(known.follow_up, {name: text for name, text in entered.items() if text})
+    definition = await ask.definition()
+    entered = forms.sent(definition.follow_up, ask.form)
+    values, problems = forms.read(definition.follow_up, {name: text for name, text in entered.items() if text})
     if problems:
         name, problem = next(iter(problems.items()))
-        raise Refusal(422, f"{known.follow_up[name].label or name}: {problem}.")
+        raise Refusal(422, f"{definition.follow_up[name].label or name}: {problem}.")
     changed = {name: value for name, value in values.items() if value is not None}
     if not changed:
         raise Refusal(422, "Fill in at least one field.")

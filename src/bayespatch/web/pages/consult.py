@@ -42,8 +42,8 @@ class FormIds(NamedTuple):
 
 async def show(ask: Ask) -> Response:
     """An empty form or, with ``from``, a form with the values of a consultation as the first version."""
-    known = await ask.definition()
-    dictionary = known.features
+    definition = await ask.definition()
+    dictionary = definition.features
     number = ask.request.query_params.get("from", "")
     if not number:
         return ask.page(
@@ -55,7 +55,9 @@ async def show(ask: Ask) -> Response:
     entered = forms.filled(dictionary, seen.values)
     names = FormIds(case.external_id or "" if case.state == "open" else "", case.patient or "")
     content = await _answered(ask, dictionary, entered, entered, names.patient)
-    return ask.page("consult.html", **_form(dictionary, entered, entered, {}, names), **_choice(ask, known), **content)
+    return ask.page(
+        "consult.html", **_form(dictionary, entered, entered, {}, names), **_choice(ask, definition), **content
+    )
 
 
 async def prefilled(ask: Ask, values: Mapping[str, Value], patient: str, notes: Sequence[str]) -> Response:
@@ -67,8 +69,8 @@ async def prefilled(ask: Ask, values: Mapping[str, Value], patient: str, notes: 
 
 async def asked(ask: Ask) -> Response:
     """Handle the form: ask, set the first version, go back, try a suggestion, or save a consultation."""
-    known = await ask.definition()
-    dictionary = known.features
+    definition = await ask.definition()
+    dictionary = definition.features
     action = ask.text("action")
     entered, first = forms.sent(dictionary, ask.form), forms.sent(dictionary, ask.form, FIRST)
     if action == "back" and ask.text("has_first"):
@@ -87,9 +89,9 @@ async def asked(ask: Ask) -> Response:
         seen = await ask.service.queue.run(ask.base.consult, values, **keeping)
         return ask.go(f"/consultations/{seen.id}")
     content = await _answered(ask, dictionary, entered, first, names.patient)
-    content |= _choice(ask, known)
+    content |= _choice(ask, definition)
     if action == "counterfactual":
-        content |= await _counterfactual(ask, known, values, names.patient)
+        content |= await _counterfactual(ask, definition, values, names.patient)
     return ask.page("consult.html", **_form(dictionary, entered, first, {}, names), **content)
 
 
@@ -120,38 +122,38 @@ async def answer(ask: Ask) -> Response:
     return JSONResponse({"html": html, "status": content["headline"], "problems": {}})
 
 
-def _choice(ask: Ask, known: Definition) -> JSONObject:
+def _choice(ask: Ask, definition: Definition) -> JSONObject:
     """The features that may change in a counterfactual: the chosen ones, initially all that are not fixed."""
-    entries = known.features.entries
+    entries = definition.features.entries
     chosen = set(map(str, ask.form.getlist("may_change")))
     if not ask.text("has_choice"):
         chosen = {name for name, entry in entries.items() if not entry.fixed}
     return {
         "changeable": [(name, entry.label or name, name in chosen) for name, entry in entries.items()],
-        "classes": list(known.classes),
+        "classes": list(definition.classes),
         "to": ask.text("to", 1000),
     }
 
 
-async def _counterfactual(ask: Ask, known: Definition, values: Values, patient: str) -> JSONObject:
+async def _counterfactual(ask: Ask, definition: Definition, values: Values, patient: str) -> JSONObject:
     """The smallest change that changes the prediction, in the form that the page shows."""
-    dictionary = known.features
-    chosen = [name for name, _, may in _choice(ask, known)["changeable"] if may]
+    dictionary = definition.features
+    chosen = [name for name, _, may in _choice(ask, definition)["changeable"] if may]
     if not chosen:
         return {"found": {"rows": [], "sentence": gettext("No feature may change; choose at least one.")}}
     try:
         to = ask.text("to", 1000) or None
-        _, found = await ask.service.counterfactual(values, ask.by, chosen, to=to, patient=patient or None)
+        _, answer = await ask.service.counterfactual(values, ask.by, chosen, to=to, patient=patient or None)
     except CaseBaseError as error:  # the class to reach is already predicted
         refusal = refusal_of(error)
         if refusal is None or refusal.status != 422:
             raise
         return {"found": {"rows": [], "sentence": stored_text(refusal.detail)}}
-    before, after = (found[when]["prediction"]["probabilities"] for when in ("before", "after"))
-    filled = forms.filled(dictionary, found["values"])
+    before, after = (answer[when]["prediction"]["probabilities"] for when in ("before", "after"))
+    filled = forms.filled(dictionary, answer["values"])
     return {
         "found": {
-            "reached": found["found"],
+            "reached": answer["found"],
             "sentence": gettext("No change of the chosen features brings the answer closer."),
             "rows": [
                 {
@@ -159,13 +161,13 @@ async def _counterfactual(ask: Ask, known: Definition, values: Values, patient: 
                     "before": dictionary[name].text(values[name]),
                     "after": dictionary[name].text(new),
                 }
-                for name, new in found["values"].items()
+                for name, new in answer["values"].items()
             ],
-            "fields": {forms.key_of(name, FOUND): filled[name] for name in found["values"]},
+            "fields": {forms.key_of(name, FOUND): filled[name] for name in answer["values"]},
             "classes": [{"name": name, "before": p, "after": after[name]} for name, p in before.items()],
-            "why": found["after"],
-            "n_tried": found["n_tried"],
-            "proven": found["proven"],
+            "why": answer["after"],
+            "n_tried": answer["n_tried"],
+            "proven": answer["proven"],
         }
     }
 

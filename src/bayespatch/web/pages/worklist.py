@@ -27,48 +27,48 @@ CODES = {
 
 async def browse(ask: Ask) -> Response:
     """The last consultation of each open case."""
-    known = await ask.definition()
+    definition = await ask.definition()
     query = ask.request.query_params
     waiting, number = query.get("waiting", ""), page_number(query.get("page", "1"))
     risk_of = query.get("risk", "")
-    found = await ask.do(
+    page = await ask.do(
         ask.base.worklist,
         by=ask.by,
         waiting_for=waiting if waiting in WAITING else None,
         offset=(number - 1) * PER_PAGE,
         limit=PER_PAGE,
-        risk_of=risk_of if risk_of in known.classes else None,
+        risk_of=risk_of if risk_of in definition.classes else None,
     )
-    n_pages = max(1, -(-found.total // PER_PAGE))
-    sorted_by = risk_of if risk_of in known.classes else ""
+    n_pages = max(1, -(-page.total // PER_PAGE))
+    sorted_by = risk_of if risk_of in definition.classes else ""
 
     def address(**changes: object) -> str:
         return f"/worklist?{urlencode({'waiting': waiting, 'risk': sorted_by, **changes})}"
 
     return ask.page(
         "worklist.html",
-        found=found,
+        found=page,
         waiting=waiting,
         sorted_by=sorted_by,
         number=number,
         n_pages=n_pages,
-        known=known,
+        known=definition,
         address=address,
     )
 
 
 async def show(ask: Ask) -> Response:
     """A consultation with the displayed explanation, and the decision."""
-    known = await ask.definition()
+    definition = await ask.definition()
     seen, decision, case = await ask.do(ask.base.consultation, ask.number(), by=ask.by)
-    outcome = None if case.outcome is None else known.class_name(case.outcome)
+    outcome = None if case.outcome is None else definition.class_name(case.outcome)
     return ask.page(
         "consultation.html",
         seen=seen,
         decision=decision,
         case=case,
         outcome=outcome,
-        known=known,
+        known=definition,
         codes=CODES,
         answer=rendering.explanation(seen.explanation, rendering.time_text(seen.at)),
     )
@@ -76,12 +76,17 @@ async def show(ask: Ask) -> Response:
 
 async def decide(ask: Ask) -> Response:
     """Record a decision."""
-    known = await ask.definition()
-    said, code = ask.text("decided"), ask.text("code")
-    if said not in known.classes or code not in CODES:
+    definition = await ask.definition()
+    decided, code = ask.text("decided"), ask.text("code")
+    if decided not in definition.classes or code not in CODES:
         raise Refusal(422, "Choose the decision.")
     await ask.do(
-        ask.base.decide, ask.number(), known.classes[said], by=ask.by, reason=ask.text("reason"), code=CODES[code]
+        ask.base.decide,
+        ask.number(),
+        definition.classes[decided],
+        by=ask.by,
+        reason=ask.text("reason"),
+        code=CODES[code],
     )
     return ask.go(f"/consultations/{ask.number()}")
 
