@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from textwrap import fill
+
 from measure import Row, Section, as_markdown, environment
 
 HEAD = """# Benchmarks
@@ -122,7 +124,7 @@ def page(sections: list[Section], results: str, quick: bool) -> str:
 def conditions() -> list[str]:
     """Hardware and package versions."""
     versions = ", ".join(f"{name} {value}" for name, value in environment().items())
-    return [f"Measured with: {versions}.", ""]
+    return [fill(f"Measured with: {versions}.", 120), ""]
 
 
 def remark(name: str, rows: list[Row]) -> list[str]:
@@ -138,5 +140,5 @@ def remark(name: str, rows: list[Row]) -> list[str]:
             f"{float(after['ESS per second']) / float(before['ESS per second']):.3g} per second"
             for before, after in zip(rows[::2], rows[1::2], strict=True)
         ]
-        return ["", f"The move raises the smallest ESS of q {'; '.join(gains)}."]
+        return ["", fill(f"The move raises the smallest ESS of q {'; '.join(gains)}.", 120)]
     return []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from study import paper
@@ -14,6 +16,8 @@ from study.protocol import BALANCED, MODELS, OURS, PAPER, QUICK, SETTINGS, Study
 from study.results import Results, about
 from study.tables import Table, write_atomically
 
+WIDTH = 118
+MARKUP = re.compile(r" *([-+*>#|]|\d+[.)])( |$)")  # a line with this beginning is not a continuation
 SHOWN = ("accuracy", "sensitivity", "specificity", "precision", "f_measure", "auc", "log_loss", "calibration_error")
 
 
@@ -38,8 +42,22 @@ def write_page(results: Results, context: Context) -> Path:
         _provenance(results),
     ]
     path = results.folder / "README.md"
-    write_atomically(path, "\n\n".join(section for section in sections if section) + "\n")
+    write_atomically(path, short_lines("\n\n".join(section for section in sections if section)) + "\n")
     return path
+
+
+def short_lines(text: str) -> str:
+    """The page with its paragraphs wrapped. Tables and pictures stay on one line, and no new line begins a list."""
+    lines = []
+    for line in text.split("\n"):
+        width, parts = WIDTH, [line]
+        while not line.startswith(("|", "!", "#")) and (width == WIDTH or any(map(MARKUP.match, parts[1:]))):
+            parts = wrap(line, width, break_long_words=False, break_on_hyphens=False) or [""]
+            if line.startswith("- "):
+                parts[1:] = [f"  {part}" for part in parts[1:]]
+            width -= 1
+        lines += parts
+    return "\n".join(lines)
 
 
 def _opening(context: Context) -> str:
