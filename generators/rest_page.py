@@ -67,15 +67,14 @@ def section(title: str, operation: dict[str, Any]) -> str:
     if parameters:
         lines += ["| parameter | in | type | |", "|---|---|---|---|"]
         for part in parameters:
-            needed = "required. " if part.get("required") else ""
-            about = needed + one_line(part.get("description", ""))
+            about = about_part(part, bool(part.get("required")))
             lines.append(f"| `{part['name']}` | {part['in']} | {kind(part['schema'])} | {about} |")
         lines.append("")
     body = body_of(operation)
     if body:
         lines += [f"Body: {kind(body)}", ""]
     responses = [
-        f"{code} {one_line(part['description'])}"
+        f"{code} {one_line(part['description'].replace('Successful Response', 'Success'))}"
         for code, part in operation["responses"].items()
         if code not in EVERYWHERE
     ]
@@ -102,10 +101,15 @@ def fields(name: str, schema: dict[str, Any]) -> str:
     """A table of the fields of a request body."""
     required = schema.get("required", [])
     rows = [
-        f"| `{field}` | {kind(part)} | {'required. ' * (field in required)}{one_line(part.get('description', ''))} |"
+        f"| `{field}` | {kind(part)} | {about_part(part, field in required)} |"
         for field, part in schema.get("properties", {}).items()
     ]
     return "\n".join([f"### {name}", "", "| field | type | |", "|---|---|---|", *rows, ""])
+
+
+def about_part(part: dict[str, Any], is_required: bool) -> str:
+    """The description of a parameter or a field, and whether it is required."""
+    return " ".join(filter(None, [one_line(part.get("description", "")), "Required." if is_required else ""]))
 
 
 def kind(schema: dict[str, Any]) -> str:

@@ -38,9 +38,11 @@ async def search(
     where: Annotated[
         list[str] | None, Query(max_length=10, description="Conditions such as age>=60; a case must meet all of them.")
     ] = None,
-    state: Literal["open", "past", "withdrawn"] | None = None,
-    order: Annotated[str, Query(max_length=200)] = "id",
-    descending: bool = False,
+    state: Annotated[
+        Literal["open", "past", "withdrawn"] | None, Query(description="Only cases in this state.")
+    ] = None,
+    order: Annotated[str, Query(max_length=200, description="The column to sort by.")] = "id",
+    descending: Annotated[bool, Query(description="Whether to sort in descending order.")] = False,
     offset: Offset = 0,
     limit: Limit = 50,
 ) -> Page:

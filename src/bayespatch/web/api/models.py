@@ -54,7 +54,12 @@ async def cancel(ask: Steward) -> RefitState:
 
 
 @router.get("/drift", responses=responses(), summary="Compare predictions with outcomes")
-async def drift(ask: Clinician, every: Literal["year", "month", "day", "all"] = "month") -> DriftList:
+async def drift(
+    ask: Clinician,
+    every: Annotated[
+        Literal["year", "month", "day", "all"], Query(description="The period that each item covers.")
+    ] = "month",
+) -> DriftList:
     return DriftList(await ask.do(ask.base.drift, by=ask.by, every=every))
 
 
@@ -68,9 +73,9 @@ async def monitoring(
 @router.get("/audit", responses=responses(), summary="Read the audit log, newest rows first")
 async def audit(
     ask: Steward,
-    case: Annotated[int | None, Query(ge=1, le=LARGEST)] = None,
-    by: Annotated[str | None, Query(max_length=200)] = None,
-    action: Annotated[str | None, Query(max_length=50)] = None,
+    case: Annotated[int | None, Query(ge=1, le=LARGEST, description="Only rows about this case.")] = None,
+    by: Annotated[str | None, Query(max_length=200, description="Only actions of this user.")] = None,
+    action: Annotated[str | None, Query(max_length=50, description="Only this action.")] = None,
     before: Annotated[int | None, Query(ge=1, le=LARGEST, description="Only rows before this one.")] = None,
     after: Annotated[int, Query(ge=0, le=LARGEST, description="Only rows after this one, oldest first.")] = 0,
     limit: Limit = 100,

@@ -65,7 +65,9 @@ async def consult(new: NewConsultation, response: Response, ask: Clinician, key:
 @router.get("/consultations", responses=responses(), summary="List the last consultation of each open case")
 async def worklist(
     ask: Clinician,
-    waiting_for: Literal["decision", "outcome", "retention"] | None = None,
+    waiting_for: Annotated[
+        Literal["decision", "outcome", "retention"] | None, Query(description="Only cases whose next step is this one.")
+    ] = None,
     offset: Offset = 0,
     limit: Limit = 50,
     risk_of: Annotated[

@@ -20,8 +20,8 @@ LARGEST = 2**63 - 1
 Values = Annotated[dict[str, Value], Field(description="A value for each feature of the dictionary.")]
 Class = Annotated[str | bool | int | float, Field(description="The class, by value or label.")]
 CaseNumber = Annotated[int, Field(ge=1, le=LARGEST)]
-Number = Annotated[int, Path(ge=1, le=LARGEST)]
-Version = Annotated[int, Path(ge=1, le=2**31 - 1)]
+Number = Annotated[int, Path(ge=1, le=LARGEST, description="The number of the case or consultation.")]
+Version = Annotated[int, Path(ge=1, le=2**31 - 1, description="The version of the model.")]
 Offset = Annotated[int, Query(ge=0, le=2**31 - 1, description="Number of items to skip.")]
 Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of items to return.")]
 Key = Annotated[
@@ -89,8 +89,8 @@ class NewDecision(Strict):
     """A decision; overriding the model requires a reason or a code."""
 
     decided: Class
-    reason: str = Field("", max_length=10_000)
-    code: str = Field("", max_length=200)
+    reason: str = Field("", max_length=10_000, description="Why the decision overrides the model.")
+    code: str = Field("", max_length=200, description="A code for the reason.")
 
 
 class NewOutcome(Strict):
@@ -102,25 +102,29 @@ class NewOutcome(Strict):
 class NewFollowUp(Strict):
     """Values of follow-up columns; omitted columns keep their values, null means unknown."""
 
-    values: dict[str, Value] = Field(min_length=1, max_length=1000)
+    values: dict[str, Value] = Field(
+        min_length=1, max_length=1000, description="Values by follow-up column; null means unknown."
+    )
 
 
 class Retention(Strict):
     """Open cases to turn into past cases; null: all with a recorded outcome."""
 
-    cases: list[CaseNumber] | None = Field(None, max_length=1000)
+    cases: list[CaseNumber] | None = Field(
+        None, max_length=1000, description="Numbers of open cases. Null: all with a recorded outcome."
+    )
 
 
 class Reason(Strict):
     """A reason. It is stored, so it must not contain the patient's values."""
 
-    reason: str = Field(min_length=1, max_length=1000)
+    reason: str = Field(min_length=1, max_length=1000, description="Stored; must not contain the patient's values.")
 
 
 class Promotion(Strict):
     """Why a version is promoted although it is worse on recent outcomes; it is stored."""
 
-    reason: str = Field("", max_length=1000)
+    reason: str = Field("", max_length=1000, description="Why to promote a version that is worse on recent outcomes.")
 
 
 # Responses without a dataclass in the case base
