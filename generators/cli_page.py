@@ -81,7 +81,7 @@ def row(name: str, kind: Any, default: Any) -> str:
     if default is inspect.Parameter.empty:
         usual = "required"
     else:
-        usual = "" if default is None or default is False or default == "" else str(default)
+        usual = "" if default is None or default is False or default in ("", []) else str(default)
     return f"| `{called}`{value(base, about)} | {cell(about.help)} | {usual} |"
 
 

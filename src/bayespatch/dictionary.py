@@ -331,7 +331,7 @@ class Dictionary:
         )
 
     def to_dict(self) -> JSONObject:
-        """JSON-ready data from which `from_dict` creates an equal dictionary."""
+        """JSON-ready data; `from_dict` restores the dictionary from them."""
         return {name: entry.to_dict() for name, entry in self.entries.items()}
 
     @property

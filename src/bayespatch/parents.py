@@ -196,7 +196,9 @@ def _given(
         )
     if array.dtype.kind == "b":
         if len(array) != n_rows:
-            raise ValueError(f"{name} is a mask over {len(array)} rows, the table has {n_rows}; pass one per row")
+            raise ValueError(
+                f"{name} is a mask over {len(array)} rows, but the table has {n_rows}; pass one value for each row"
+            )
         array = np.flatnonzero(array)
         if array.size == 0:
             raise ValueError(f"{name} is a mask without a single True; mark at least one row")

@@ -127,7 +127,7 @@ def test_a_patient_s_life(browser, served, width, scheme):
     page.wait_for_selector("text=62 years")
     page.click("#undo")
     page.click("#undo")
-    page.click("text=Back to first version")
+    page.click("text=Restore original values")
     assert page.inner_text("#answer h1") == before
     page.fill("#external_id", name)
     page.click("button[value=save]")
@@ -244,7 +244,7 @@ def test_what_would_change_the_answer(browser, served):
     page.wait_for_selector("#change")
     expect(page.locator(".change .changed")).to_have_count(n_changed)
     assert page.inner_text("#answer h1") != before
-    page.click("text=Back to first version")
+    page.click("text=Restore original values")
     assert page.inner_text("#answer h1") == before
     assert page.errors == []
     page.context.close()
@@ -329,13 +329,13 @@ def test_without_scripts(browser, served):
     page.fill('[name="v:age"]', "30")
     page.click("button:has-text('Update')")
     assert "61 years" in page.inner_text(".change")
-    page.click("text=Back to first version")
+    page.click("text=Restore original values")
     assert page.input_value('[name="v:age"]') == "61"
     page.click("summary:has-text('What would change the answer?')")
     page.click("text=Find the smallest change")
     page.click("text=Try this")
     assert page.locator(".change .changed").count() >= 1
-    page.click("text=Back to first version")
+    page.click("text=Restore original values")
     page.click("button[value=save]")
     page.wait_for_url("**/consultations/*")
     page.get_by_label("sick", exact=True).first.check()

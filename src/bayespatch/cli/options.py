@@ -236,6 +236,10 @@ Wanted = Annotated[str | None, typer.Option("--to", metavar="CLASS", help="The c
 MaybeTarget = Annotated[
     str | None, typer.Option("--target", help="The column to predict, if already known.", show_default=False)
 ]
+OutcomeColumn = Annotated[
+    str | None,
+    typer.Option("--target", help="The column with the outcomes; by default the model's.", show_default=False),
+]
 DraftOut = Annotated[
     Path | None,
     typer.Option(

@@ -25,13 +25,14 @@ Base = Annotated[
     str | None,
     typer.Option("--casebase", metavar="URL", help="The case base. By default, the bundled heart data are shown."),
 ]
-Host = Annotated[str, _where("--host", help="The address.")]
-Port = Annotated[int, _where("--port", help="The port.", min=1, max=65535)]
+Host = Annotated[str, _where("--host", help="Address to listen on.")]
+Port = Annotated[int, _where("--port", help="Port to listen on.", min=1, max=65535)]
 Names = Annotated[
-    list[str] | None, _where("--name", metavar="HOST", help="A host name of the service; may be repeated.")
+    list[str] | None,
+    _where("--name", metavar="HOST", help="Host name that users type into the browser; may be repeated."),
 ]
 Certificate = Annotated[Path | None, _where("--certificate", metavar="FILE", help="TLS certificate (PEM).")]
-PrivateKey = Annotated[Path | None, _where("--key", metavar="FILE", help="Its private key (PEM).")]
+PrivateKey = Annotated[Path | None, _where("--key", metavar="FILE", help="Private key of the TLS certificate (PEM).")]
 Proxy = Annotated[
     str,
     _who(
@@ -51,7 +52,7 @@ RecordSystems = Annotated[
     _who(
         "--record-systems",
         metavar="FILE",
-        help="Record systems that ask about their patients: CDS Hooks, SMART (TOML file).",
+        help="Settings of the record systems that use CDS Hooks or SMART (TOML file).",
     ),
 ]
 SecurityContact = Annotated[
@@ -59,11 +60,11 @@ SecurityContact = Annotated[
 ]
 JsonLog = Annotated[bool, typer.Option("--json-log", help="Write the log as one JSON object per line.")]
 IntendedUse = Annotated[str, typer.Option("--intended-use", metavar="TEXT", help="Shown on the model's page.")]
-Workers = Annotated[int, _limit("--workers", help="Processes.", min=1)]
-Threads = Annotated[int, _limit("--threads", help="Number of questions that each process answers at a time.", min=1)]
-Waiting = Annotated[int, _limit("--waiting", help="Questions that may wait; further ones get status 503.", min=0)]
-Seconds = Annotated[float, _limit("--seconds", help="Time limit for one question.", min=1)]
-Error = Annotated[float, _limit("--error", help="Monte Carlo error of the probabilities.", min=0.001, max=0.05)]
+Workers = Annotated[int, _limit("--workers", help="Number of processes.", min=1)]
+Threads = Annotated[int, _limit("--threads", help="Predictions that each process computes at a time.", min=1)]
+Waiting = Annotated[int, _limit("--waiting", help="Predictions that may wait; any others get status 503.", min=0)]
+Seconds = Annotated[float, _limit("--seconds", help="Time limit for a prediction, in seconds.", min=1)]
+Error = Annotated[float, _limit("--error", help="Target Monte Carlo error of the probabilities.", min=0.001, max=0.05)]
 Rate = Annotated[int, _limit("--rate", help="Requests per minute allowed for a person or token.", min=1)]
 
 

@@ -13,8 +13,8 @@ from bayespatch.cli.options import (
     Delimiter,
     Force,
     Json,
-    MaybeTarget,
     ModelFile,
+    OutcomeColumn,
     Query,
     Since,
     Threshold,
@@ -34,7 +34,7 @@ _FORMATS = {"day": "%Y-%m-%d", "month": "%Y-%m", "year": "%Y", "all": "all"}
 def validate(
     model: ModelFile,
     data: Data,
-    target: MaybeTarget = None,
+    target: OutcomeColumn = None,
     query: Query = None,
     delimiter: Delimiter = None,
     date: DateColumn = None,

@@ -103,11 +103,11 @@ def load_readmission(
 
     Notes
     -----
-    Departs from the paper if its table does not assign a value. It lists nine of the ten decades of age: 80 and older
-    are one bin here. It lists only "Up" and "Down" for drugs: "No" and "Steady", by far the most frequent values, form
-    a third group. A missing specialty (half of the stays) is among the others, and a missing HbA1c is "none". A normal
-    HbA1c is "other". "Final diagnosis" is ``diag_1``, grouped as in Strack et al. (2014). Missing values of race and
-    ``diag_1`` remain missing, as does the gender of three patients ("Unknown/Invalid").
+    Departs from the paper where its table does not assign a value to a group. It lists nine of the ten decades of age:
+    80 and older are one bin here. It lists only "Up" and "Down" for drugs: "No" and "Steady", by far the most frequent
+    values, form a third group. A missing specialty (half of the stays) is among the others, and a missing HbA1c is
+    "none". A normal HbA1c is "other". "Final diagnosis" is ``diag_1``, grouped as in Strack et al. (2014). Missing
+    values of race and ``diag_1`` remain missing, as does the gender of three patients ("Unknown/Invalid").
 
     Examples
     --------

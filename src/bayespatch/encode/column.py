@@ -290,7 +290,7 @@ class Column:
     # Storage
 
     def to_dict(self) -> JSONObject:
-        """JSON-ready data from which `from_dict` creates an equal column."""
+        """JSON-ready data; `from_dict` restores the column from them."""
         return {name: list(part) if isinstance(part, tuple) else part for name, part in asdict(self).items()}
 
     @classmethod

@@ -347,7 +347,7 @@ class Schema:
         return [dict(zip(self.names, row, strict=True)) for row in zip(*texts, strict=True)]
 
     def to_dict(self) -> JSONObject:
-        """JSON-ready data from which `from_dict` creates an equal schema."""
+        """JSON-ready data; `from_dict` restores the schema from them."""
         columns = [column.to_dict() for column in self.columns]
         return {
             "format": _FORMAT,

@@ -257,8 +257,8 @@ class Patchwork(Storable, Learner, Generic[F]):
             if fitted.votes_are_closed:
                 draws = f"{posterior.n_chains * posterior.n_draws} draws of the importances"
             warnings.warn(
-                f"{n_short} of {len(new.x)} probabilities have a Monte Carlo standard error above error={self.error}, "
-                f"up to {worst:.3f}, with {draws}; fit with more draws than {self.draws}, or pass a larger error",
+                f"{n_short} of {len(new.x)} probabilities have a Monte Carlo standard error above {self.error} "
+                f"(largest: {worst:.3f}, with {draws}); fit with more than {self.draws} draws, or set a larger error",
                 PrecisionWarning,
                 stacklevel=4,
             )

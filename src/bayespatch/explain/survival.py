@@ -141,11 +141,11 @@ def explain_times(
     vote : callable
         From codes of cases, (K, P), to the votes on them and their familiarity, (K,).
     horizon : float or None
-        The horizon; None: a round time about half way to the end of follow-up.
+        The horizon; None: a round time about halfway to the end of follow-up.
     top : int
         Number of past cases to show.
     level : float
-        Of the intervals.
+        Probability of the intervals.
     quantile : float
         A case has no adequate precedent if at most this share of past cases is as unusual.
     """

@@ -357,7 +357,7 @@ class AdditiveScore:
     # Storage
 
     def to_arrays(self) -> tuple[dict[str, AnyArray], JSONObject]:
-        """Arrays, and everything else as JSON-ready data, from which `from_arrays` creates an equal score."""
+        """Arrays, and JSON-ready data with everything else; `from_arrays` restores the score from them."""
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
         arrays = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
         return arrays, {"design": self.design.to_dict(), "moderation": self.moderation}

@@ -139,7 +139,7 @@ class CoxScore:
         return np.sqrt(variance[:, None] + _at(self.times, self.error, times, before=self.error[0]) ** 2)
 
     def to_arrays(self) -> tuple[dict[str, AnyArray], JSONObject]:
-        """Arrays and JSON-ready data from which `from_arrays` creates an equal model."""
+        """Arrays and JSON-ready data; `from_arrays` restores the model from them."""
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
         arrays = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
         return arrays, {"design": self.design.to_dict(), "choices": [list(one) for one in self.choices]}

@@ -200,7 +200,7 @@ class Design:
         return np.stack(each, axis=1)
 
     def to_dict(self) -> JSONObject:
-        """JSON-ready data from which `from_dict` creates an equal design."""
+        """JSON-ready data; `from_dict` restores the design from them."""
         terms = [{k: list(v) if isinstance(v, tuple) else v for k, v in asdict(term).items()} for term in self.terms]
         return {"terms": terms, "least_known": self.least_known}
 

@@ -142,7 +142,7 @@ class AdditiveMean:
         return np.exp(-0.5 * ((outcomes - means) / noise) ** 2) / (np.sqrt(2.0 * np.pi) * noise)
 
     def to_arrays(self) -> tuple[dict[str, AnyArray], JSONObject]:
-        """Arrays and JSON-ready data from which `from_arrays` creates an equal mean."""
+        """Arrays and JSON-ready data; `from_arrays` restores the mean from them."""
         parts = {part.name: getattr(self, part.name) for part in fields(self)}
         arrays = {name: part for name, part in parts.items() if isinstance(part, np.ndarray)}
         return arrays, {"design": self.design.to_dict(), "base": self.base, "noise": self.noise}

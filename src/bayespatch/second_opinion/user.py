@@ -196,7 +196,7 @@ class LinearOpinion:
         return _proper(p)
 
     def to_arrays(self) -> tuple[dict[str, AnyArray], JSONObject]:
-        """Arrays and JSON-ready data from which `from_arrays` creates an equal opinion."""
+        """Arrays and JSON-ready data; `from_arrays` restores the opinion from them."""
         names = None if self.names is None else list(self.names)
         return {"intercept": self.intercept, "coef": self.coef, "loo": self.loo}, {"names": names}
 

@@ -221,7 +221,7 @@ class Service:
         with self._lock:
             refit = self.refit
         if refit is None or not refit.running:
-            raise NotFoundError("this server has not started the running refit, or none is running")
+            raise NotFoundError("no refit is running, or another process started it")
         refit.cancel()
         with self._lock:
             self.refit, self.refit_result = None, to_translate("The refit was canceled; nothing has changed.")

@@ -32,9 +32,9 @@ class Settings:
     workers : int
         Number of processes.
     threads : int
-        Number of questions that a process answers at the same time.
+        Number of predictions that a process computes at a time.
     waiting : int
-        Number of questions that may wait; further ones are rejected with status 503.
+        Number of predictions that may wait; any others get status 503.
     seconds : float
         Time limit for one request.
     error : float
