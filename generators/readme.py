@@ -21,18 +21,15 @@ def block(results: Path) -> str:
         return "The comparison has not been run for this version: `python benchmarks/second_opinion.py`."
     rows = json.loads(path.read_text(encoding="utf-8"))["tables"]["log loss"]
     lines = [
-        "Log loss in ten-fold cross-validation with two seeds and the same folds for every method (lower is better).",
-        "*Precedents* uses only similar patients, *additive* only the risk score, and *pool* both (the default).",
+        "Log loss in ten-fold cross-validation with two seeds and the same folds for every method (lower is better;",
+        "`python benchmarks/second_opinion.py`). *Precedents* uses only similar patients, *additive* only the risk",
+        "score, and *pool* both (the default). More: [calibration, several classes](docs/second-opinion.md#measured).",
         "",
         f"| table | {' | '.join(NAMES)} |",
         f"|{' --- |' * (len(NAMES) + 1)}",
     ]
     lines += [f"| {row['table']} | {' | '.join(format(float(row[name]), '.3f') for name in NAMES)} |" for row in rows]
-    more = (
-        "[The second opinion](docs/second-opinion.md#measured) also reports calibration errors and results for more"
-        " than two classes."
-    )
-    return "\n".join([*lines, "", more])
+    return "\n".join(lines)
 
 
 def filled(readme: str, results: Path) -> str:
