@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from bayespatch.version import __version__
@@ -86,7 +87,7 @@ class Results(Mapping[str, Table]):
             path = self.folder / "tables" / f"{table.name}.csv"
             write_atomically(path, table.to_csv())
             if len(table.rows) <= MAX_MARKDOWN_ROWS:
-                text = f"# {table.caption}\n\n{table.to_markdown()}\n\n{about(record)}\n"
+                text = f"# {table.caption}\n\n{table.to_markdown()}\n\n{fill(about(record), 120)}\n"
                 write_atomically(path.with_suffix(".md"), text)
         write_atomically(self.folder / "parts" / f"{part.name}.json", json.dumps(record, indent=1) + "\n")
 

@@ -220,7 +220,7 @@ class Data(NamedTuple):
     rows_of_parents: NDArray[np.int64] | None = None  # (S,)  their rows elsewhere; `own_parent` then has these rows
 
     def every_window(self) -> list[tuple[float, ...]]:
-        """The window of each feature and its further ones, P."""
+        """All windows of each feature, P."""
         nested = self.nested or ((),) * len(self.windows)
         return [(window, *more) for window, more in zip(self.windows.tolist(), nested, strict=True)]
 

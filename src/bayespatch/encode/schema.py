@@ -252,7 +252,7 @@ class Schema:
 
     @property
     def every_window(self) -> list[tuple[float, ...]]:
-        """The window of each column and its further ones, P."""
+        """All windows of each column, P."""
         return [(column.window, *column.nested) for column in self.columns]
 
     def encode(self, X: object) -> EncodedTable:

@@ -40,7 +40,7 @@ class SmallestChange:
         Column -> its new value; if no change succeeds, the change that comes closest.
     size : float
     reached : bool
-        Whether it changes the prediction (to the wanted class).
+        Whether it changes the prediction (to the requested class).
     proven : bool
         Whether every smaller change was tried; if no change succeeds, whether every possible change was tried.
     tried_up_to : float

@@ -10,7 +10,7 @@ from bayespatch.language import count, gettext, stored_text
 
 LEAST, MOST = 12, 1000  # characters
 GUESSES = 10  # a password must withstand 10 to this power guesses
-_JUDGED = 72  # characters that are checked; further ones only make it stronger
+_JUDGED = 72  # characters that are checked; any others only make it stronger
 _hasher = PasswordHasher()  # Argon2id with the parameters of RFC 9106 for memory-constrained machines
 _nobody = _hasher.hash("nobody has this password")
 
