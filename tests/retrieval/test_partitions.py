@@ -12,6 +12,7 @@ import pytest
 from bayespatch.encode import Schema
 from bayespatch.encode.partitions import Part, Partitions
 from bayespatch.persistence.atomic import StorageError
+from bayespatch.persistence.mapped_arrays import map_arrays, write_arrays
 from bayespatch.retrieval import (
     CaseIndex,
     LargestShares,
@@ -165,12 +166,52 @@ def second_fails(x, y=None):
     return fails(x) if y is None else (x, y)
 
 
-@pytest.mark.parametrize("bad", [b"", b"\xff" * 40, b"\x02" + bytes(7) + b"{}"])
+def with_header(described, rest=b""):
+    return len(described).to_bytes(8, "little") + described + rest
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"",
+        b"\xff" * 40,
+        with_header(b"{}"),
+        with_header(b"[]"),
+        with_header(b"[" * 9000 + b"]" * 9000),
+        with_header(b'{"a":' * 9000 + b"1" + b"}" * 9000),
+        with_header(b'{"index.codes": 1}'),
+        with_header(b'{"index.codes": {"dtype": "U8", "shape": [1, 1], "data_offsets": [0, 1e300]}}', b"x"),
+    ],
+)
 def test_files_that_hold_no_part(bad, tmp_path):
     path = tmp_path / "part.cases"
     path.write_bytes(bad)
     with pytest.raises(StorageError, match="this is not a file of past cases"):
         PastPart.read(str(path))
+
+
+FORGED = {
+    "names.letters": lambda array: array * 0 + 255,
+    "names.ends": lambda array: array - (array == array[0]),  # ends within a letter
+    "index.levels": lambda array: array[::-1],
+    "own.levels": lambda array: array * np.nan,
+    "index.rows": lambda array: array * 0,
+    "index.columns": lambda array: array + 9,
+    "index.codes": lambda array: array * 0 + 255,
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_files_whose_content_contradicts_itself(name, tmp_path):
+    path = str(tmp_path / "part.cases")
+    x, y = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 1.0]]), np.array([0, 1, 1])
+    PastPart.build(x, y, x, ["é", "b", "c"], 2, [(1.0,), ()]).write(path)
+    arrays = {key: array.copy() for key, array in map_arrays(path).items()}
+    assert PastPart.read(path).cases(np.array([0])).ids == ["é"]
+    arrays[name] = FORGED[name](arrays[name])
+    write_arrays(path, arrays)
+    with pytest.raises(StorageError, match="this is not a file of past cases"):
+        PastPart.read(path)
 
 
 def test_no_cases():

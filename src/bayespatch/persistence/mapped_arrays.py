@@ -39,7 +39,12 @@ def map_arrays(path: str) -> dict[str, AnyArray]:
         length = int.from_bytes(file.read(8), "little")
         if not 2 <= length <= min(_MOST_HEADER, size - 8):
             raise ValueError("it does not begin with a list of arrays")
-        described = json.loads(file.read(length))
+        try:
+            described = json.loads(file.read(length))
+        except RecursionError as error:
+            raise ValueError("its list of arrays is nested too deeply") from error
+    if not isinstance(described, dict):
+        raise ValueError("it does not begin with a list of arrays")
     data = np.empty(0, np.uint8)
     if size > 8 + length:
         # Copy-on-write ("c"), because the kernels would have to be compiled separately for read-only arrays.

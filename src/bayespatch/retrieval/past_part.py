@@ -186,6 +186,10 @@ class PastPart:
             ends = np.append(0, names.ends)
             if names.ends.shape != (n,) or np.any(np.diff(ends) < 0) or ends[-1] != len(names.letters):
                 raise ValueError("the names overlap or have gaps")
+            names.letters.tobytes().decode("utf-8", "surrogatepass")
+            inner = names.ends[names.ends < len(names.letters)]
+            if np.any(names.letters[inner] & 0xC0 == 0x80):
+                raise ValueError("a name ends within a letter")
 
 
 def _arrays_of(index: CaseIndex, prefix: str) -> dict[str, AnyArray]:
@@ -214,6 +218,8 @@ def _index_of(arrays: dict[str, AnyArray], prefix: str) -> CaseIndex:
         raise ValueError("a comparison uses a column that does not exist")
     by_column = tuple(np.split(levels, ends[:-1])) if n_features else ()
     for each, values in zip(codes, by_column, strict=True):
+        if not np.all(np.isfinite(values)) or np.any(np.diff(values) <= 0):
+            raise ValueError("the levels of a column are not increasing numbers")
         if n and int(each.max()) > len(values):
             raise ValueError("a code has no value")
     return CaseIndex(codes, by_column, start, rows, columns, reach)
