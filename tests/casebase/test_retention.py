@@ -12,7 +12,9 @@ import pytest
 from sqlalchemy import text
 
 from bayespatch.casebase import CaseBase
+from bayespatch.casebase.audit import LogEntry
 from bayespatch.casebase.errors import CaseBaseError
+from bayespatch.casebase.identities import Identity
 from bayespatch.casebase.tables import metadata
 from tests.casebase.clinic import BY
 
@@ -148,6 +150,32 @@ def test_a_restored_backup_lets_nobody_in_who_was_shut_out(base, places, tmp_pat
         assert other.verify_audit().intact
 
 
+def test_a_restored_backup_gives_nobody_back_what_was_taken_away(base, places, tmp_path):
+    people, roe = base.people, Identity("https://id.example", "4711")
+    for name in ("Ann", "Bob", "Cem", "Dee"):
+        people.accept(people.invite(name, "steward", by=BY), "old")
+    base.identities.link(roe, "Dee")
+    backup = base.backup(tmp_path / "backup.db", by=BY)
+    people.set_role("Bob", "viewer", by="Ann")
+    people.change_password("Cem", "new")  # someone else knew the old one
+    base.identities.unlink("Dee", by="Ann")
+    people.accept(people.invite("Eve", "viewer", by="Ann"), "not in the backup")
+    log = export_log(base, tmp_path / "log.json")
+    with CaseBase.open(places.empty()) as other:
+        other.restore(backup, by=BY)
+        other.forget_again(log, by=BY)
+        assert {one.name: (one.role, one.password_hash) for one in other.people.listed()} == {
+            "Ann": ("steward", "old"),
+            "Bob": ("viewer", "old"),
+            "Cem": ("steward", None),
+            "Dee": ("steward", "old"),
+        }
+        assert other.identities.users() == set()
+        assert other.verify_audit().intact
+        other.people.accept(other.people.invite("Cem", "steward", by="Ann"), "newer")
+        assert other.people.find("Cem").password_hash == "newer"
+
+
 def change(rows, what):
     if what == "a row is missing":
         del rows[-2]
@@ -172,8 +200,11 @@ def test_a_log_that_does_not_continue_the_backup_is_refused(base, places, tmp_pa
         assert other.case(3, by=BY).values is not None
 
 
-@pytest.mark.parametrize("content", ["", "x", "[1]", "{}", '{"log": 1}', '{"log": [{}]}', "[" * 100_000])
+NO_NUMBER = json.dumps({**dict.fromkeys(LogEntry.__annotations__, "x"), "details": {}})
+
+
+@pytest.mark.parametrize("content", ["", "x", "[1]", "{}", '{"log": 1}', '{"log": [{}]}', "[" * 100_000, NO_NUMBER])
 def test_what_is_no_log_is_refused(base, places, tmp_path, content):
     (tmp_path / "log.json").write_text(content)
-    with pytest.raises(CaseBaseError):
+    with pytest.raises(CaseBaseError, match="is not an audit log"):
         base.forget_again(tmp_path / "log.json", by=BY)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from operator import index
 from pathlib import Path
 
-from sqlalchemy import delete, func, select
+from sqlalchemy import delete, func, select, update
 
 from bayespatch.casebase.audit import LogEntry, Transaction, ago, now, row_hash
 from bayespatch.casebase.cases import OPEN, PAST, WITHDRAWN
@@ -20,16 +22,19 @@ from bayespatch.casebase.identities import UNDER_WAY
 from bayespatch.casebase.people import ABSOLUTE, IDLE, disable_in, end_access, find_person
 from bayespatch.casebase.refit import drop_checkpoints
 from bayespatch.casebase.repeats import KEPT
+from bayespatch.casebase.replay import digest
 from bayespatch.casebase.tables import (
     audit,
     cases,
     consultations,
     decisions,
+    identities,
     invitations,
     repeats,
     sessions,
     sign_ins,
     tokens,
+    users,
 )
 from bayespatch.types import JSONObject
 
@@ -115,7 +120,7 @@ def forget_again(database: Database, log: str | os.PathLike[str], by: str) -> li
     The rows after the end of the backup must continue its chain of hashes, which shows that the log belongs to this
     base.
     """
-    rows = sorted(read_log(log), key=lambda row: row.number)
+    rows = read_log(log)
     with database.reading() as connection:
         restored = select(audit).where(audit.c.action == "restore").order_by(audit.c.number.desc())
         first = connection.execute(restored).first()
@@ -140,7 +145,9 @@ def forget_again(database: Database, log: str | os.PathLike[str], by: str) -> li
 
 
 def _close_again(transaction: Transaction, later: Sequence[LogEntry]) -> None:
-    """End the access that a later log shows as ended: disabled accounts, revoked tokens, links, all sessions."""
+    """End the access that a later log shows as ended: disabled accounts, earlier roles, passwords and identities,
+    revoked tokens, links, all sessions.
+    """
     for table in (sessions, sign_ins, invitations):
         transaction.execute(delete(table))
     last = {row.details["person"]: row.action for row in later if row.action in ("disable", "enable")}
@@ -148,9 +155,26 @@ def _close_again(transaction: Transaction, later: Sequence[LogEntry]) -> None:
         person = find_person(transaction.connection, name)
         if person is not None and person.disabled_at is None:
             disable_in(transaction, name)
+    roles = {row.details["person"]: row.details["role"] for row in later if row.action == "role"}
+    for name, role in sorted(roles.items()):
+        person = find_person(transaction.connection, name)
+        if person is not None and person.role != role:
+            transaction.execute(update(users).where(users.c.name == name).values(role=role))
+            transaction.record("role", person=name, role=role)
+    ended: defaultdict[str, set[str]] = defaultdict(set)
     for row in later:
         if row.action in ("disable", "accept", "password", "unlink"):
-            end_access(transaction, row.details["person"])
+            ended[row.action].add(row.details["person"])
+    for name in sorted(set[str]().union(*ended.values())):
+        end_access(transaction, name)
+    for name in sorted(ended["accept"] | ended["password"]):
+        person = find_person(transaction.connection, name)
+        if person is not None and person.password_hash is not None:
+            transaction.execute(update(users).where(users.c.name == name).values(password_hash=None))
+            transaction.record("password", person=name, password=digest(None))
+    for name in sorted(ended["unlink"]):
+        if transaction.execute(delete(identities).where(identities.c.user == name)).rowcount:
+            transaction.record("unlink", person=name)
     revoked = {row.details.get("id") for row in later if row.action == "revoke"}
     for token in transaction.execute(select(tokens)).all():
         if token.hash[:16] in revoked:
@@ -158,23 +182,23 @@ def _close_again(transaction: Transaction, later: Sequence[LogEntry]) -> None:
             transaction.record("revoke", person=token.user, label=token.label, id=token.hash[:16])
 
 
-def check_continues(rows: Iterable[LogEntry], number: int, digest: str, key: bytes | None) -> list[LogEntry]:
+def check_continues(rows: Iterable[LogEntry], number: int, head: str, key: bytes | None) -> list[LogEntry]:
     """The rows after a number; they must follow the row with this hash without a gap."""
     later = [row for row in rows if row.number > number]
     for row in later:
         details = json.dumps(row.details, ensure_ascii=False, allow_nan=False, sort_keys=True)
-        right = row_hash(row.number, row.at, row.by, row.action, row.case_id, details, digest, key)
+        right = row_hash(row.number, row.at, row.by, row.action, row.case_id, details, head, key)
         if row.number != number + 1 or row.hash != right:
             raise CaseBaseError(
                 f"the log does not continue the backup at row {number + 1}; pass all rows after {number} of the log "
                 f"of the same case base"
             )
-        number, digest = row.number, row.hash
+        number, head = row.number, row.hash
     return later
 
 
 def read_log(path: str | os.PathLike[str]) -> list[LogEntry]:
-    """Rows of an audit log: one JSON row per line, or the output of ``casebase log --json`` or the REST interface."""
+    """Rows of an audit log, by number: one JSON row per line, the output of ``casebase log --json``, or of REST."""
     try:
         text = Path(path).read_text(encoding="utf-8")
         texts = [line for line in text.splitlines() if line.strip()] if _is_lines(text) else [text]
@@ -182,7 +206,8 @@ def read_log(path: str | os.PathLike[str]) -> list[LogEntry]:
         rows: list[JSONObject] = []
         for part in parts:
             rows += part.get("log", part.get("items", [part]))
-        return [LogEntry(**{name: row[name] for name in LogEntry.__annotations__}) for row in rows]
+        entries = [LogEntry(**{name: row[name] for name in LogEntry.__annotations__}) for row in rows]
+        return sorted(entries, key=lambda entry: index(entry.number))
     except (OSError, UnicodeError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise CaseBaseError(f"{os.fspath(path)!r} is not an audit log ({type(error).__name__}); pass JSON") from error
 
