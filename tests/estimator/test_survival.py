@@ -18,6 +18,7 @@ from bayespatch.estimator.survival import StepFunction
 from bayespatch.explain.words import percent
 from bayespatch.fitted_times import CaseVotes
 from bayespatch.predict.closed import ClosedForm
+from bayespatch.report import case_report
 from bayespatch.survival import kaplan_meier
 
 SHORT = dict(draws=20, chains=2, random_state=0)
@@ -242,6 +243,14 @@ def test_a_past_case_does_not_vote_on_itself():
     assert 5 not in [one["index"] for one in why.neighbors]
     assert why.case["warning_kinds"] == ["itself"]
     assert 5 in [one["index"] for one in model.explain(X.iloc[[5]], exclude_self=False, top=len(X)).neighbors]
+
+
+def test_a_case_without_known_values_gets_no_points(tmp_path):
+    why = fitted().explain({"age": None, "stage": None, "noise": None})
+    assert why.attribution["features"] == []
+    assert why.attribution["total"] == why.attribution["base"] == why.prediction["probability"]
+    case_report(why, tmp_path / "case.html")
+    assert f"<b>{percent(why.prediction['probability'])}</b>" in (tmp_path / "case.html").read_text("utf-8")
 
 
 def test_text_and_page_have_the_figures():

@@ -74,6 +74,8 @@ class Sets(NamedTuple):
         array([3.5, 2.5])
         """
         known = all_subsets(p)
+        if not p:
+            return cls(known, np.empty((0, 1)), np.empty((0, 0, 1)))
         size = known.sum(axis=1)
         weight = np.array([1.0 / (p * math.comb(p - 1, s)) for s in range(p)])
         with_it, without_it = weight[np.maximum(size - 1, 0)], weight[np.minimum(size, p - 1)]

@@ -31,20 +31,25 @@ class HasOverview(Protocol):
         """The overview of the model."""
 
 
-def case_report(explanation: Explanation | JSONMapping, path: Path, *, overwrite: bool = False) -> None:
+def case_report(
+    explanation: Explanation | SurvivalExplanation | JSONMapping, path: Path, *, overwrite: bool = False
+) -> None:
     """Write the page about a case, for screens of any size, light or dark, and for print (two sheets).
 
     Parameters
     ----------
-    explanation : Explanation or dict
-        Result of `clf.explain`, or of its `to_dict`.
+    explanation : Explanation, SurvivalExplanation or dict
+        Result of `explain`, or of an `Explanation.to_dict`.
     path : path
         The HTML file to write.
     overwrite : bool
         Whether to replace an existing file.
     """
     _check_free(path, overwrite)
-    _write(path, case_page(explanation))
+    if isinstance(explanation, SurvivalExplanation):
+        _write(path, survival_page(explanation))
+    else:
+        _write(path, case_page(explanation))
 
 
 def model_report(model: HasOverview, path: Path, *, intended_use: str = "", overwrite: bool = False) -> None:
