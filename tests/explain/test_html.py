@@ -94,17 +94,23 @@ def test_points_are_split_where_there_are_two_opinions():
     assert "points from similar patients" not in read(html.answer(answer("alone"))).text
 
 
-def test_bars_of_groups_are_parts_of_one_whole():
+def test_bars_of_groups_show_their_weights():
     why = answer("two")
-    drawn = re.findall(r'class="fill" x="([\d.]+)" width="([\d.]+)" height="10"', html.answer(why))
-    start = 0.0
-    for (x, width), share in zip(
-        drawn, [*(part["vote_share"] for part in why["groups"]), words.others(why)], strict=True
-    ):
-        assert float(x) == pytest.approx(100 * start, abs=0.051)
-        assert float(width) == pytest.approx(100 * share, abs=0.051)
-        start += share
-    assert start == pytest.approx(1.0)
+    widths = [float(width) for width in re.findall(r'class="fill" width="([\d.]+)" height="10"', html.answer(why))]
+    shares = [*(part["vote_share"] for part in why["groups"]), words.others(why)]
+    assert widths == pytest.approx([100 * share for share in shares], abs=0.051)
+    assert sum(shares) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("kind", ["two", "number"])
+def test_an_answer_about_an_unknown_patient_names_no_similar_patients(kind):
+    why = answer(kind)
+    why["case"]["known"]["n"] = 0
+    shown = read(html.answer(why))
+    assert words.nothing_known(why) in shown.text
+    for part in why["groups"]:
+        assert words.group_members(why, part) not in shown.text
+    assert not any(f"#{part['id']}" in shown.text for part in why["neighbors"])
 
 
 def test_icons_show_as_many_dots_as_patients():

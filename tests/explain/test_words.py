@@ -18,7 +18,7 @@ def test_the_headline_states_the_last_of_two_classes():
     why = answer("two")
     said = why["prediction"]
     p, ends = said["probabilities"]["sick <i>"], said["intervals"]["sick <i>"]
-    ends = f"patients with similar predictions: {words.interval(ends)} (90% interval)"
+    ends = f"90% interval for patients with similar predictions: {words.interval(ends)}"
     assert words.headline(why) == f"{words.percent(p)} probability of sick <i>; {ends}"
     assert words.base_rate(why) == f"All patients: {words.percent(said['population']['sick <i>'])}"
 
@@ -79,11 +79,19 @@ def members(size, common=(), most=(), differs=()):
         ({"common": ["angina", "ca", "smokes"]}, "61 patients with angina, without colored vessels or smoking"),
         ({"common": ["scan"], "most": ["sex", "age"]}, "61 patients with a normal scan, mostly men (age 58–64)"),
         ({"most": ["cp"]}, "61 patients, mostly chest pain: typical"),
-        ({"common": ["angina"], "differs": [("scan", None)]}, "61 patients with angina, without a normal scan"),
-        ({"differs": [("scan", "defect"), ("sex", "female")]}, "61 women with a defect"),
-        ({"differs": [("ca", None), ("cp", None)]}, "61 patients with colored vessels (chest pain: not typical)"),
-        ({"differs": [("age", None), ("angina", None)]}, "61 patients (age not 58–64; angina: no or missing)"),
-        ({"differs": [("sex", None)]}, "61 patients (sex: not male)"),
+        ({"common": ["angina"], "differs": [("scan", None)]}, "61 patients with angina, but without a normal scan"),
+        (
+            {"common": ["ca"], "differs": [("cp", None)]},
+            "61 patients without colored vessels, but chest pain: not typical",
+        ),
+        ({"common": ["ca"], "differs": [("sex", "female")]}, "61 women without colored vessels"),
+        (
+            {"most": ["angina"], "differs": [("ca", None), ("age", None)]},
+            "61 patients, mostly with angina, but with colored vessels (age not 58–64)",
+        ),
+        ({"differs": [("scan", "defect"), ("sex", "female")]}, "61 women with a defect, unlike this patient"),
+        ({"differs": [("sex", None)]}, "61 patients (sex: not male), unlike this patient"),
+        ({"differs": [("angina", None)]}, "61 patients (angina: no or missing), unlike this patient"),
         ({}, "61 patients with various findings"),
     ],
 )
@@ -93,12 +101,19 @@ def test_a_group_is_described_by_what_its_members_have_in_common(parts, expected
 
 def test_a_group_of_one_patient():
     assert members(1, common=["sex", "scan"]) == "1 patient with a normal scan (sex: male)"
+    assert members(1, most=["angina"], differs=[("ca", None)]) == "1 patient with angina, but with colored vessels"
 
 
 def test_a_group_has_the_counts_of_the_class_in_the_headline():
     why = answer("two")
     part = why["groups"][0] | {"counts": {"well": 50, "sick <i>": 11}}
-    assert words.group(why, part) == (words.group_members(why, part), "11 were sick <i>")
+    assert words.group(why, part) == (words.group_members(why, part), "11 had the outcome sick <i>")
+
+
+def test_a_group_has_the_mean_of_numeric_outcomes():
+    why = answer("number")
+    for part in why["groups"]:
+        assert words.group(why, part)[1] == f"mean outcome {part['mean']:.4g}"
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "nobody"])
@@ -121,7 +136,7 @@ def test_shares_stand_beside_the_base_rate_and_are_no_majority():
     why = answer("two")
     text = words.votes(why)
     said = why["prediction"]
-    assert f"Weighted by similarity, {words.percent(said['votes']['sick <i>'])} of them were sick <i>" in text
+    assert f"Weighted by similarity, {words.percent(said['votes']['sick <i>'])} of them had the outcome" in text
     assert f"(all patients: {words.percent(said['population']['sick <i>'])})" in text
     assert "most" not in text.lower()
 
@@ -131,8 +146,7 @@ def test_past_patients_with_similar_votes_are_counted_for_the_class_in_the_headl
     found = why["prediction"]["like_this"]
     for label, had in (("sick <i>", found["n_class"]), ("well", found["n"] - found["n_class"])):
         why["prediction"]["like_this"] = {**found, "class": label}
-        verb = "was" if had == 1 else "were"
-        expected = f"Of {found['n']} past patients with a similar share, {had} {verb} sick <i>."
+        expected = f"Of {found['n']} past patients for whom this share was similar, {had} had the outcome sick <i>."
         assert expected in words.votes(why)
 
 
@@ -164,10 +178,10 @@ def test_failed_checks_come_first():
 def test_opinions_that_differ_fail_a_check():
     why = answer("two")
     why["opinions"] |= {"disagreement": 0.3, "precedents": {"well": 0.7, "sick <i>": 0.3}}
-    assert "differ by 30 points: find out why" in words.opinions(why)
+    assert "The two disagree: find out why" in words.opinions(why)
     assert words.Check(False, "Similar patients and risk factors differ by 30 points (limit: 20)") in words.checks(why)
     why["opinions"]["disagreement"] = 0.05
-    assert "differ" not in words.opinions(why)
+    assert "disagree" not in words.opinions(why)
     assert words.Check(True, "Similar patients and risk factors differ by 5 points (limit: 20)") in words.checks(why)
     assert words.opinions(answer("alone")) is None
 
@@ -209,7 +223,7 @@ def test_the_steps_lead_from_all_patients_to_this_one(kind):
     attribution = why["attribution"]
     for most in (1, 2, 6):
         steps = words.steps(why, most)
-        assert len(steps) == min(most + 1, len(attribution["features"]))
+        assert len(steps) == min(most + 1, sum(part["points"] != 0.0 for part in attribution["features"]))
         unit = 1 if words.is_number(why) else 100
         total = attribution["base"] + sum(step.points for step in steps) / unit
         assert total == pytest.approx(attribution["total"])
@@ -224,6 +238,13 @@ def test_closest_patients_are_compared_in_what_moves_the_answer_most():
     why["attribution"] = None
     ranked = sorted(why["features"], key=lambda feature: -feature["importance"])
     assert words.compared(why, 2) == ranked[:2]
+
+
+def test_closest_patients_are_compared_in_known_findings():
+    why = answer("few")
+    assert [feature["name"] for feature in words.compared(why)] == ["age"]
+    why["attribution"] = None
+    assert [feature["name"] for feature in words.compared(why)] == ["age"]
 
 
 def test_a_case_is_named():

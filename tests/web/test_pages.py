@@ -172,7 +172,7 @@ def test_a_patient_s_life(served, monkeypatch):
         "Prediction for this case from all other cases" in doctor.get(f"/cases/{case.id}").text
     )  # it votes before the refit
     now = doctor.get(ask(doctor, action="save").headers["location"]).text
-    assert "31 past cases voted" in now
+    assert "31 past cases were compared" in now
     assert "1 of them was retained after the model was fitted" in " ".join(now.split())
     learn(served.base._database, "steward", QUICK)
     assert "offered" in steward.get("/model").text
@@ -316,7 +316,7 @@ def test_earlier_visits_of_the_patient_have_no_vote(returning):
     browser, base = returning
     earlier = of_patient(base, "P3")
     sent = {"csrf": browser.csrf(), **{f"v:{name}": str(value) for name, value in earlier[0].values.items()}}
-    said = "4 earlier visits of this patient did not vote. 76 past cases voted"
+    said = "4 earlier visits of this patient were not used. 76 past cases were compared"
     answers = [browser.post("/consult/answer", data={**sent, "patient": who}).json()["html"] for who in ("P3", "P99")]
     assert said in answers[0]
     assert said.partition(".")[0] not in answers[1]

@@ -236,6 +236,7 @@ class _Case:
             population=reading.by_class(fitted.class_shares),
             intervals=reading.ends_by_class(reading.intervals(plain)),
             votes=reading.by_class(plain.votes),
+            votes_mean=reading.votes_mean(plain),
             error=reading.error(plain),
             level=reading.level,
             like_this=like_this(
@@ -315,6 +316,7 @@ class _Case:
                     size=len(rows),
                     counts=dict(zip(fitted.class_names, had, strict=True)),
                     outcomes=self.reading.by_class(group.votes / group.votes.sum()),
+                    mean=float(fitted.outcomes[rows].mean()) if isinstance(fitted, FittedNumbers) else None,
                     shared=tuple(Shared(*named[j], bool(self.agrees[group.members, j].all())) for j in group.shared),
                     differs=tuple(self.differs(j, group.members) for j in group.differs),
                     closest=self.closest(group.members, counts),

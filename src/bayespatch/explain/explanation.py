@@ -53,6 +53,8 @@ class Explanation:
     probabilities, votes : dict
         Probability of each class, calibrated and pooled with the second opinion, if any; and the uncalibrated share of
         the votes.
+    votes_mean : float or None
+        Mean of a numeric outcome, weighted by the votes; None for classes.
     population : dict
         Share of each class among the past cases.
     intervals : dict
@@ -109,6 +111,7 @@ class Explanation:
     population: dict[str, float]
     intervals: dict[str, tuple[float, float]]
     votes: dict[str, float]
+    votes_mean: float | None
     error: float | None
     level: float
     like_this: LikeThis | None
@@ -152,6 +155,7 @@ class Explanation:
                 "probabilities": dict(self.probabilities),
                 "intervals": {name: list(ends) for name, ends in self.intervals.items()},
                 "votes": dict(self.votes),
+                "votes_mean": self.votes_mean,
                 "error": self.error,
                 "like_this": None
                 if like is None
@@ -253,6 +257,7 @@ def _group(group: Group) -> JSONObject:
         "size": group.size,
         "counts": dict(group.counts),
         "outcomes": dict(group.outcomes),
+        "mean": group.mean,
         "shared": [part._asdict() for part in group.shared],
         "differs": [part._asdict() for part in group.differs],
         "closest": shown,

@@ -7,14 +7,15 @@ from numpy.typing import NDArray
 
 from bayespatch.explain.parts import LikeThis
 
-WIDTH = 0.05  # largest difference in the share of the votes; extended if fewer past cases are that close
-FEWEST = 30  # number of past cases to include at least, or all if there are fewer
+WIDTH = 0.05  # largest difference in the share of the votes, if there are at least FEWEST past cases that close
+FEWEST = 30
+WIDEST = 0.1  # largest difference otherwise
 
 
 def like_this(
     votes: float, votes_past: NDArray[np.float64], has_class: NDArray[np.bool_], label: str
 ) -> LikeThis | None:
-    """Past cases with about this share of the votes for a class, and how many of them had the class.
+    """Past cases with about this share of the votes for a class, and how many of them had the class; None without any.
 
     Parameters
     ----------
@@ -31,12 +32,14 @@ def like_this(
     --------
     >>> found = like_this(0.6, np.linspace(0, 1, 101), np.linspace(0, 1, 101) > 0.5, "ill")
     >>> found.n, found.n_class, round(found.low, 2), round(found.high, 2)
-    (31, 25, 0.45, 0.75)
+    (21, 20, 0.5, 0.7)
     """
     if not len(votes_past):
         return None
     distance = np.abs(votes_past - votes)
-    width = max(WIDTH, float(np.sort(distance)[min(FEWEST, len(distance)) - 1]))
+    width = float(np.clip(np.sort(distance)[min(FEWEST, len(distance)) - 1], WIDTH, WIDEST))
     low, high = max(0.0, votes - width), min(1.0, votes + width)
     near = distance <= width + 1e-12
+    if not near.any():
+        return None
     return LikeThis(label, low, high, int(near.sum()), int(has_class[near].sum()))

@@ -113,6 +113,8 @@ class Group:
         Number of members with each outcome, {class: n}.
     outcomes : dict
         Share of the group's votes for each class; the sum is 1.
+    mean : float or None
+        Mean outcome of the members; None for classes.
     shared : tuple of Shared
         Values that they share with the case, most distinctive first. Members who share all of these values cast
         at least 80 % of the group's votes.
@@ -128,6 +130,7 @@ class Group:
     size: int
     counts: dict[str, int]
     outcomes: dict[str, float]
+    mean: float | None
     shared: tuple[Shared, ...]
     differs: tuple[Differs, ...]
     closest: Closest | None

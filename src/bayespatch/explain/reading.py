@@ -69,6 +69,12 @@ class Reading(NamedTuple):
             mean, low, high = self.fitted.read_number(share, self.level)[0].tolist()
         return mean, (low, high)
 
+    def votes_mean(self, ballot: Ballot) -> float | None:
+        """Mean outcome of the voters, weighted by their votes; None for classes, and without voters."""
+        if not isinstance(self.fitted, FittedNumbers) or not ballot.share.any():
+            return None
+        return float(np.average(self.fitted.outcomes[self.fitted.parents], weights=ballot.share))
+
     def population_interval(self) -> tuple[float, float] | None:
         """The central interval that contains a share of `level` of all past cases' numbers; None for classes."""
         if not isinstance(self.fitted, FittedNumbers):

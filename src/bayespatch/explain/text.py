@@ -25,11 +25,14 @@ def as_text(why: JSONMapping, width: int) -> str:
     lines += [f"{words.verdict(why)}: {failed or passed}."]
     lines += [f"Passed: {passed}."] if failed and passed else []
     lines += _classes(why) if len(why["prediction"]["probabilities"]) > 2 and not words.is_number(why) else []
-    lines += ["", *_groups(why)]
-    if why["attribution"] is not None:
-        lines += ["", *_points(why, width)]
-    if why["neighbors"]:
-        lines += ["", *_closest(why)]
+    if why["case"]["known"]["n"]:
+        lines += ["", *_groups(why)]
+        if why["attribution"] is not None:
+            lines += ["", *_points(why, width)]
+        if why["neighbors"] and words.compared(why):
+            lines += ["", *_closest(why)]
+    else:
+        lines += ["", words.nothing_known(why)]
     if why["follow_up"]:
         lines += ["", *follow_up.as_text(why["follow_up"], words.focus(why))]
     return "\n".join(part for line in lines for part in fit_width(line, width))

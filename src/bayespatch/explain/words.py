@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from bayespatch import language
+from bayespatch.encode.column import MISSING
 from bayespatch.language import decimal, gettext, ngettext, pgettext, stored_value, to_translate
 from bayespatch.types import JSONMapping, JSONObject
 
@@ -19,7 +20,6 @@ WIDE = 2 * DIFFER  # a wider interval extends beyond DIFFER on at least one side
 FEW_KNOWN = 0.5  # precedent is not assessed if a smaller share of the findings is known
 MOST_POINTS = 6  # number of findings whose points are shown individually
 DISCLAIMER = to_translate("Supports clinical judgment; does not replace it")
-LIKE_THIS = to_translate("patients with similar predictions")  # the group whose mean risk the interval describes
 _YES, _NO = ("yes", "true", "1"), ("no", "false", "0")
 _PLACES = ("with ", "without ", "who ", "whose ")  # first words of phrases that follow a noun, in sentence order
 
@@ -143,17 +143,14 @@ def outcome(why: JSONMapping, label: str) -> str:
     return gettext("no {target}", target=target) if target and label.lower() in _NO else label
 
 
-def had(why: JSONMapping, n: int, label: str) -> str:
-    """``11 had heart disease``; ``11 were malignant`` if the class does not name the target."""
+def had(why: JSONMapping, who: object, label: str) -> str:
+    """``11 had heart disease``; ``11 had the outcome malignant`` if the class does not name the target."""
     target, text = why["case"]["target"], outcome(why, label)
-    if is_number(why):
-        name = target or gettext("an outcome of")
-        return gettext("{n} had {target} {value}", n=n, target=name, value=stored_value(label))
     if _is_absence(why, label):
-        return gettext("{n} had no {target}", n=n, target=target)
+        return gettext("{n} had no {target}", n=who, target=target)
     if _names_target(why, text):
-        return gettext("{n} had {outcome}", n=n, outcome=text)
-    return ngettext("{n} was {outcome}", "{n} were {outcome}", n, outcome=text)
+        return gettext("{n} had {outcome}", n=who, outcome=text)
+    return gettext("{n} had the outcome {outcome}", n=who, outcome=text)
 
 
 def _is_absence(why: JSONMapping, label: str) -> bool:
@@ -198,14 +195,14 @@ def raises(why: JSONMapping) -> str:
 
 
 def within(why: JSONMapping) -> str:
-    """``patients with similar predictions: 18–75% (90% interval)``; for a numeric outcome, its prediction interval."""
+    """``90% interval for patients with similar predictions: 18–75%``, or the prediction interval of a number."""
     prediction = why["prediction"]
     level = percent(prediction["level"])
     if is_number(why):
         low, high = map(number, prediction["interval"])
         return gettext("{level} prediction interval {low} to {high}", level=level, low=low, high=high)
     ends = interval(prediction["intervals"][focus(why)])
-    return gettext("{who}: {ends} ({level} interval)", who=gettext(LIKE_THIS), ends=ends, level=level)
+    return gettext("{level} interval for patients with similar predictions: {ends}", level=level, ends=ends)
 
 
 def answer(why: JSONMapping) -> str:
@@ -214,7 +211,7 @@ def answer(why: JSONMapping) -> str:
 
 
 def headline(why: JSONMapping) -> str:
-    """The answer: ``46% risk of heart disease; patients with similar predictions: 18–75% (90% interval)``."""
+    """The answer: ``46% risk of heart disease; 90% interval for patients with similar predictions: 18–75%``."""
     return f"{answer(why)}; {within(why)}"
 
 
@@ -233,43 +230,52 @@ def number(value: float) -> str:
 
 
 def group(why: JSONMapping, part: JSONMapping) -> tuple[str, str]:
-    """The members of a group, and how many had the class in focus.
+    """The members of a group, and how many had the class in focus, or the mean of their numeric outcomes.
 
-    ``61 men without colored vessels, mostly with a normal thallium scan``, ``11 had heart disease``.
+    ``61 men without colored vessels, mostly with a normal thallium scan, but without chest pain``, ``11 had heart
+    disease``. What follows "but" differs from the case.
     """
-    label = focus(why)
-    return group_members(why, part), had(why, part["counts"][label], label)
+    if is_number(why):
+        outcomes = gettext("mean {target} {value}", target=of_what(why), value=number(part["mean"]))
+    else:
+        outcomes = had(why, part["counts"][focus(why)], focus(why))
+    return group_members(why, part), outcomes
 
 
 def group_members(why: JSONMapping, part: JSONMapping) -> str:
-    """The size of a group, and the values shared by all or most members."""
+    """The size of a group, the values shared by all or most members, and how all of them differ from the case."""
     features = {feature["name"]: feature for feature in why["features"]}
     local = _has_local_phrases(why)
     common: list[_Statement] = []
     most: list[_Statement] = []
+    apart: list[_Statement] = []
     for shared in part["shared"]:
         feature = features[shared["feature"]]
         (common if shared["all"] else most).append(_statement(feature, feature["close"] or shared["value"], local))
     for other in part["differs"]:
         feature = features[other["feature"]]
         own, value = feature["close"] or feature["value"], other["value"]
-        common.append(_negation(feature, own, local) if value is None else _statement(feature, value, local))
-    if part["size"] == 1:
-        return f"{patients(1)}{_clause(common + most, None)}"
-    if not common and not most:
+        apart.append(_negation(feature, own, local) if value is None else _statement(feature, value, local))
+    if not common and not most and not apart:
         return ngettext("{n} patient with various findings", "{n} patients with various findings", part["size"])
-    noun = next((one.phrase for one in common if one.is_noun), "")
+    if part["size"] == 1:
+        common, most = common + most, []
+    noun = "" if part["size"] == 1 else next((one.phrase for one in common + apart if one.is_noun), "")
     members = f"{language.count(part['size'])} {noun}" if noun else patients(part["size"])
+    if not common and not most:
+        return gettext("{patients}, unlike this patient", patients=f"{members}{_clause(apart, noun)}")
     text = f"{members}{_clause(common, noun)}"
-    if not most:
-        return text
-    noun = next((one.phrase for one in most if one.is_noun), "")
-    clause = f"{noun}{_clause(most, noun)}".strip()
-    return gettext(
-        "{patients}, mostly {clause}",
-        patients=text,
-        clause=clause.strip("()") if clause.startswith("(") else clause,
-    )
+    if most:
+        mostly = next((one.phrase for one in most if one.is_noun), "")
+        clause = _without_parentheses(f"{mostly}{_clause(most, mostly)}")
+        text = gettext("{patients}, mostly {clause}", patients=text, clause=clause)
+    clause = _without_parentheses(_clause(apart, noun))
+    return gettext("{patients}, but {clause}", patients=text, clause=clause) if clause else text
+
+
+def _without_parentheses(clause: str) -> str:
+    clause = clause.strip()
+    return clause[1:-1] if clause.startswith("(") else clause
 
 
 class _Statement(NamedTuple):
@@ -368,34 +374,28 @@ def others(why: JSONMapping) -> float:
 
 
 def votes(why: JSONMapping) -> str:
-    """The shares of similar patients, and how often the outcome occurred at such shares, in natural frequencies."""
+    """The outcomes of similar patients, weighted, and how often such votes were right, in natural frequencies."""
     prediction, label = why["prediction"], focus(why)
-    target, text = why["case"]["target"], outcome(why, label)
-    figures = {"share": percent(prediction["votes"][label]), "base": percent(prediction["population"][label])}
     if is_number(why):
-        number_of = target or gettext("an outcome of")
-        name = f"{number_of} {stored_value(label)}"
-        shares = gettext(
-            "Weighted by similarity, {share} of them had {outcome} (all patients: {base}).", outcome=name, **figures
+        mean = {"target": of_what(why), "value": number(prediction["votes_mean"])}
+        if not why["attribution"]:
+            return gettext("Weighted by similarity, their mean {target} is {value}.", **mean)
+        base = number(why["attribution"]["base"])
+        return gettext(
+            "Weighted by similarity, their mean {target} is {value} (all patients: {base}).", base=base, **mean
         )
-    elif _is_absence(why, label):
-        shares = gettext(
-            "Weighted by similarity, {share} of them had no {target} (all patients: {base}).", target=target, **figures
-        )
-    elif _names_target(why, text):
-        shares = gettext(
-            "Weighted by similarity, {share} of them had {outcome} (all patients: {base}).", outcome=text, **figures
-        )
-    else:
-        shares = gettext(
-            "Weighted by similarity, {share} of them were {outcome} (all patients: {base}).", outcome=text, **figures
-        )
+    share = gettext("{share} of them", share=percent(prediction["votes"][label]))
+    shares = gettext(
+        "Weighted by similarity, {had} (all patients: {base}).",
+        had=had(why, share, label),
+        base=percent(prediction["population"][label]),
+    )
     like = like_this(why)
     if like is None:
         return shares
     of_these = ngettext(
-        "Of {n} past patient with a similar share, {had}.",
-        "Of {n} past patients with a similar share, {had}.",
+        "Of {n} past patient for whom this share was similar, {had}.",
+        "Of {n} past patients for whom this share was similar, {had}.",
         like["n"],
         had=like["had"],
     )
@@ -411,35 +411,31 @@ def like_this(why: JSONMapping) -> JSONObject | None:
     return {"n": like["n"], "had": had(why, n_class, label)}
 
 
+def nothing_known(why: JSONMapping) -> str:
+    """The reason for the answer about a case without known values."""
+    if is_number(why):
+        return gettext("No findings are known, so this is the mean of all past patients.")
+    return gettext("No findings are known, so this is the share among all past patients.")
+
+
 def opinions(why: JSONMapping) -> str | None:
     """Predictions from similar patients and risk factors, alone and combined; None without a second opinion."""
     both, label = why["opinions"], focus(why)
     if both is None:
         return None
-    figures = {
-        "similar": percent(both["precedents"][label]),
-        "factors": percent(both["additive"][label]),
-        "both": percent(why["prediction"]["probabilities"][label]),
-    }
     if is_number(why):
-        text = gettext(
-            "Probability of {label} from similar patients alone: {similar}; from risk factors alone: {factors}; "
-            "combined: {both}.",
-            label=stored_value(label),
-            **figures,
-        )
+        text = gettext("Calibrated and combined with the risk factors, this gives {figure}.", figure=figure(why))
     else:
         text = gettext(
             "Similar patients alone suggest {similar}, risk factors alone {factors}; combined, they give {both}.",
-            **figures,
+            similar=percent(both["precedents"][label]),
+            factors=percent(both["additive"][label]),
+            both=percent(why["prediction"]["probabilities"][label]),
         )
     if both["disagreement"] < DIFFER:
         return text
-    apart = gettext(
-        "The two differ by {points} points: find out why before you rely on the answer.",
-        points=decimal(f"{100 * both['disagreement']:.0f}"),
-    )
-    return f"{text} {apart}"
+    warning = gettext("The two disagree: find out why before you rely on the answer.")
+    return f"{text} {warning}"
 
 
 def checks(why: JSONMapping) -> list[Check]:
@@ -453,11 +449,14 @@ def checks(why: JSONMapping) -> list[Check]:
         results.append(Check(True, gettext("Adequate precedent")))
     if both is not None:
         apart = both["disagreement"]
-        text = gettext(
-            "Similar patients and risk factors differ by {points} points (limit: {limit})",
-            points=f"{100 * apart:.0f}",
-            limit=f"{100 * DIFFER:.0f}",
-        )
+        figures = {"points": f"{100 * apart:.0f}", "limit": f"{100 * DIFFER:.0f}"}
+        if is_number(why):
+            text = gettext(
+                "Probabilities from similar patients and risk factors differ by {points} points (limit: {limit})",
+                **figures,
+            )
+        else:
+            text = gettext("Similar patients and risk factors differ by {points} points (limit: {limit})", **figures)
         results.append(Check(apart < DIFFER, text))
     results.append(_width(why))
     n = len(warnings(why))
@@ -505,7 +504,7 @@ def precedent(why: JSONMapping) -> str:
     typical, known = why["precedent"], why["case"]["known"]
     if typical["percentile"] is None:
         return gettext(
-            "No adequate precedent: too few features are known ({n} of {of}). Do not rely on the answer.",
+            "No adequate precedent: too few findings are known ({n} of {of}). Do not rely on the answer.",
             n=known["n"],
             of=known["of"],
         )
@@ -547,7 +546,7 @@ def unexpected(why: JSONMapping, n: int = 3) -> str:
 
 def caveats(why: JSONMapping) -> list[str]:
     """Details of the checks, and the limits that apply to every answer."""
-    details = [precedent(why), opinions(why), unexpected(why), stability(why), error(why)]
+    details = [precedent(why), unexpected(why), stability(why), error(why)]
     limits = (
         gettext("Similarity and points describe associations among past patients, not causes."),
         gettext("The answer applies to patients from the same setting and period as the past patients."),
@@ -573,7 +572,7 @@ def steps(why: JSONMapping, most: int = MOST_POINTS) -> tuple[Step, ...]:
     if attribution is None:
         return ()
     features = {feature["name"]: feature for feature in why["features"]}
-    parts = attribution["features"]
+    parts = [part for part in attribution["features"] if part["points"]]  # a missing value has no points
     shown = []
     for part in parts[:most]:
         feature = features[part["feature"]]
@@ -598,12 +597,14 @@ def ends(why: JSONMapping) -> tuple[str, str]:
 
 
 def compared(why: JSONMapping, most: int = MOST_POINTS) -> list[JSONMapping]:
-    """The features on which the closest patients are compared with the case: those that matter most."""
+    """The features on which the closest patients are compared with the case: the known ones that matter most."""
     attribution = why["attribution"]
     if attribution is None:
-        return sorted(why["features"], key=lambda feature: -feature["importance"])[:most]
-    by_name = {feature["name"]: feature for feature in why["features"]}
-    return [by_name[part["feature"]] for part in attribution["features"][:most]]
+        ranked = sorted(why["features"], key=lambda feature: -feature["importance"])
+    else:
+        by_name = {feature["name"]: feature for feature in why["features"]}
+        ranked = [by_name[part["feature"]] for part in attribution["features"]]
+    return [feature for feature in ranked if feature["value"] != MISSING][:most]
 
 
 def comparison(feature: JSONMapping, patch: JSONMapping) -> str:

@@ -23,10 +23,9 @@ _BAR = 0.9  # length of the longest bar
 def patchwork(explanation: Explanation | JSONMapping, ax: Axes | None = None) -> Figure:
     """Draw the answer about a case: the probability, groups of similar patients, findings, and closest patients.
 
-    The bars of the groups show their weights; each bar begins where the one above ends, because each past case is in
-    one group. The bars of the findings show by how many percentage points each finding raises or lowers the answer,
-    from all patients to this one. In the table, bold values are the same as the case's, or close. Colors follow
-    matplotlib's style: ``with matplotlib.style.context("dark_background")`` draws a dark figure.
+    The bars of the groups show their weights. The bars of the findings show by how many percentage points each finding
+    raises or lowers the answer, from all patients to this one. In the table, bold values are the same as the case's, or
+    close. Colors follow matplotlib's style: ``with matplotlib.style.context("dark_background")`` draws a dark figure.
 
     Parameters
     ----------
@@ -45,7 +44,8 @@ def patchwork(explanation: Explanation | JSONMapping, ax: Axes | None = None) ->
     notes = _wrapped_all(_notes(why), _WIDTH)
     groups, steps, table = _group_rows(why), _step_rows(why), _closest_rows(why)
     top = 0.5 + _height(notes) + 0.1
-    foot = _wrapped_all([text for text in (words.votes(why), words.opinions(why)) if text], _WIDTH)
+    reasons = (words.votes(why), words.opinions(why)) if why["case"]["known"]["n"] else (words.nothing_known(why),)
+    foot = _wrapped_all([text for text in reasons if text], _WIDTH)
     middle = top + 0.28 + max(_height([row.text for row in groups]), _height([row.text for row in steps]), _LINE)
     below = middle + 0.06 + _height(foot) + 0.12
     height = below + (0.28 + sum(_table_height(row) for row in table) if table else 0.0)
@@ -59,7 +59,8 @@ def patchwork(explanation: Explanation | JSONMapping, ax: Axes | None = None) ->
     y = 0.5
     for text in notes:
         y = pen.row(0, y, text, weight="bold", color=pen.inks.warning)
-    _draw_groups(pen, groups, top)
+    if why["case"]["known"]["n"]:
+        _draw_groups(pen, groups, top)
     _draw_steps(pen, steps, top, words.raises(why))
     y = middle + 0.06
     for text in foot:
@@ -70,7 +71,6 @@ def patchwork(explanation: Explanation | JSONMapping, ax: Axes | None = None) ->
 
 class _GroupRow(NamedTuple):
     text: str
-    start: float  # share of the groups above
     share: float
 
 
@@ -134,12 +134,12 @@ def _notes(why: JSONMapping) -> list[str]:
 
 
 def _group_rows(why: JSONMapping) -> list[_GroupRow]:
-    rows, start = [], 0.0
-    for part in why["groups"]:
-        text = wrapped(": ".join(words.group(why, part)), int((_MIDDLE - _BAR - 0.8) / _LETTER), 99)
-        rows.append(_GroupRow(text, start, part["vote_share"]))
-        start += part["vote_share"]
-    return rows
+    if not why["case"]["known"]["n"]:
+        return []
+    letters = int((_MIDDLE - _BAR - 0.8) / _LETTER)
+    return [
+        _GroupRow(wrapped(": ".join(words.group(why, part)), letters, 99), part["vote_share"]) for part in why["groups"]
+    ]
 
 
 def _step_rows(why: JSONMapping) -> list[_StepRow]:
@@ -163,9 +163,9 @@ def _step_rows(why: JSONMapping) -> list[_StepRow]:
 
 def _closest_rows(why: JSONMapping) -> list[list[_Cell]]:
     """The rows of a table: its header, the case, and each of the closest patients."""
-    if not why["neighbors"]:
-        return []
     features = words.compared(why)
+    if not why["neighbors"] or not features:
+        return []
     letters = _letters(len(features))
     head = ["patient, weight", "outcome", *(words.called(feature) for feature in features)]
     own = ["this patient", "", *(feature["value"] for feature in features)]
@@ -196,7 +196,7 @@ def _draw_groups(pen: _Pen, rows: Sequence[_GroupRow], y: float) -> None:
         end = y + _height([row.text])
         middle = (y + end) / 2
         pen.bar(0, middle, _BAR, pen.inks.faint)
-        pen.bar(_BAR * row.start, middle, _BAR * row.share, pen.inks.accent)
+        pen.bar(0, middle, _BAR * row.share, pen.inks.accent)
         pen.write(_BAR + 0.4, middle, words.percent(row.share), ha="right")
         y = pen.row(_BAR + 0.5, y, row.text)
 
