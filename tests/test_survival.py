@@ -135,7 +135,10 @@ def test_weighted_cumulative_incidence_is_that_of_lifelines_without_ties():
         ([1.0, 2.0], [1, 2], "'died' has 2 in row 1. Use 1"),
         ([1.0, 2.0], [1, np.nan], "'died' has nan in row 1"),
         ([1.0, 2.0], [1], r"'days' has shape \(2,\), but 'died' has shape \(1,\)"),
-        (["soon", 2.0], [1, 0], "must be numbers"),
+        (["soon", 2.0], [1, 0], "'days' has 'soon' in row 0; use a number"),
+        ([3.0, 2.0], [1, "no"], "'died' has 'no' in row 1; use 0 or 1"),
+        ([1.0, 2.0], [None, 1], "'died' has nan in row 0"),
+        (np.array(["2024-01-01", "2024-02-01"], "datetime64[D]"), [1, 0], "'days' contains dates or durations"),
     ],
 )
 def test_bad_times_are_refused_by_column_and_row(time, event, complaint):

@@ -12,6 +12,7 @@ Statistics in Medicine 24, 2005), so equal weights give Greenwood's formula.
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -168,11 +169,7 @@ def check_times(
     ...
     ValueError: column 'follow_up_days' has negative times: -5 in row 1. Correct or drop these rows
     """
-    try:
-        times = np.asarray(time, dtype=np.float64)
-        flags = np.asarray(event, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"columns {name!r} and {event_name!r} must be numbers, the event 0 or 1: {error}") from error
+    times, flags = _numbers(time, name, "a number"), _numbers(event, event_name, "0 or 1")
     if times.ndim != 1 or times.shape != flags.shape:
         raise ValueError(
             f"{name!r} has shape {times.shape}, but {event_name!r} has shape {flags.shape}; pass one of each per row"
@@ -202,6 +199,27 @@ def check_times(
             f"1 (or True)"
         )
     return times, flags == 1.0
+
+
+def _numbers(values: ArrayLike, name: str, wanted: str) -> Array:
+    """A column as numbers, with NaN for missing values."""
+    column = np.asarray(values)
+    if column.dtype.kind in "mM":
+        raise ValueError(
+            f"column {name!r} contains dates or durations, but must contain numbers; convert it, for example to days"
+        )
+    if column.dtype.kind != "O":
+        with suppress(ValueError):
+            return column.astype(np.float64)
+    numbers = np.full(column.shape, np.nan)
+    for place, value in np.ndenumerate(column.astype(object)):
+        if value is None or type(value).__name__ == "NAType":
+            continue
+        try:
+            numbers[place] = value
+        except (TypeError, ValueError):
+            raise ValueError(f"column {name!r} has {value!r} in row {place[0]}; use {wanted}") from None
+    return numbers
 
 
 def kaplan_meier(time: Array, event: Flags, weights: ArrayLike | None = None, level: float = 0.9) -> SurvivalCurve:
