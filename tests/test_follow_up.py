@@ -101,14 +101,22 @@ def test_treatments_are_listed_by_name_with_what_became_of_each():
     assert [row["treatment"] for row in found["treatments"]] == ["a", "b", "c"]
     assert "not assigned at random" in found["note"]
     np.testing.assert_allclose(sum(row["share"] for row in found["treatments"]), 1.0)
-    a, _, c = found["treatments"]
+    a, b, c = found["treatments"]
     had = (table.drug == "a").to_numpy()
     shares = frequencies(result.values[had].astype(int), 2, w[had], 0.9)
     np.testing.assert_allclose([row["share"] for row in a["outcome"]["shares"]], shares.share)
     assert set(a["follow_up"]) == {"stay", "days", "complication"}
-    assert a["n"] == (had & (w > 0)).sum()
+    assert b["n"] == ((table.drug == "b") & (w > 0)).sum()
     assert (c["n"], c["effective"], c["outcome"], c["follow_up"]) == (None, None, None, {})
     assert c["suppressed"] == "fewer than 10 past cases"
+    # The total minus the sizes of a and b would be the size of c.
+    assert (a["n"], a["effective"], a["population"]) == (None, None, None)
+
+
+def test_sizes_of_treatments_are_shown_if_all_are_large():
+    table = frame().assign(drug=np.where(np.arange(120) % 3 > 0, "a", "b"))
+    rows = learn(table).summaries(np.ones(120), 0.9)["drug"]["treatments"]
+    assert [(row["n"], row["population"]) for row in rows] == [(80, 2 / 3), (40, 1 / 3)]
 
 
 @pytest.mark.parametrize(("n", "heavy", "why"), [(9, 1.0, "fewer than 10 past"), (60, 500.0, "fewer than 5 effective")])

@@ -496,13 +496,18 @@ class Fitted(ABC):
     def outcome_column(self) -> FollowUpColumn:
         """The outcome column of the training table, to be summarized by treatment."""
 
-    def follow_up_among(self, share: Array, level: float) -> JSONObject | None:
-        """Summaries of the follow-up columns, weighted by each parent's share of the votes, (S,); None without any."""
+    def follow_up_among(
+        self, share: Array, level: float, landmarks: Sequence[float] | None = None
+    ) -> JSONObject | None:
+        """Summaries of the follow-up columns, weighted by each parent's share of the votes, (S,); None without any.
+
+        `landmarks` are the times at which the outcomes of treatments are compared, if outcomes are times.
+        """
         if self.follow_up is None:
             return None
         weights = np.zeros(len(self.x))
         weights[self.parents] = share
-        return self.follow_up.summaries(weights, level, self.outcome_column)
+        return self.follow_up.summaries(weights, level, self.outcome_column, landmarks)
 
     # The second opinion
 

@@ -166,7 +166,13 @@ class FollowUp:
         """The same columns with n more rows without recorded values."""
         return FollowUp(tuple(column.extended(n) for column in self.columns))
 
-    def summaries(self, weights: Array, level: float, outcome: FollowUpColumn | None = None) -> JSONObject:
+    def summaries(
+        self,
+        weights: Array,
+        level: float,
+        outcome: FollowUpColumn | None = None,
+        landmarks: Sequence[float] | None = None,
+    ) -> JSONObject:
         """Summaries of all columns over cases with these weights, {column: summary}, ready for JSON.
 
         Parameters
@@ -177,6 +183,8 @@ class FollowUp:
             Probability of the intervals.
         outcome : FollowUpColumn, optional
             The outcome of the same rows, to be shown for each treatment.
+        landmarks : sequence of float, optional
+            Landmarks of an outcome that is a time; by default, round times.
 
         Returns
         -------
@@ -195,14 +203,15 @@ class FollowUp:
               "n", "effective", "suppressed", "outcome", "follow_up"}, where the last two are summaries over the past
               cases that received this treatment.
 
-            "population" is the same with equal weights, over all past cases, or all that received the treatment.
+            "population" is the same with equal weights, over all past cases, or all that received the treatment. "n",
+            "effective" and "population" of a treatment are None if they would reveal the size of a group of few cases.
         """
         plain = {column.name: summary(column, weights, level) for column in self.columns if column.kind != "treatment"}
         # Treatments are compared at the same times.
         others = [(column, landmarks_of(plain[column.name])) for column in self.columns if column.name in plain]
         result = None
         if outcome is not None:
-            result = outcome, landmarks_of(summary(outcome, weights, level))
+            result = outcome, landmarks_of(summary(outcome, weights, level, landmarks))
         return {
             column.name: plain.get(column.name) or _treatments(column, weights, level, others, result)
             for column in self.columns
@@ -556,8 +565,8 @@ def _treatments(
             {
                 "treatment": name,
                 **{part: shares[name][part] for part in ("share", "low", "high", "population")},
-                "n": n if n >= LEAST_CASES else None,
-                "effective": effective if n >= LEAST_CASES else None,
+                "n": n,
+                "effective": effective,
                 "suppressed": why,
                 "outcome": None if outcome is None or why else summary(outcome[0].at(had), those, level, outcome[1]),
                 "follow_up": {}
@@ -565,7 +574,19 @@ def _treatments(
                 else {other.name: summary(other.at(had), those, level, times) for other, times in others},
             }
         )
+    for row in _sized_by_difference(treatments):
+        row |= {"population": None, "n": None, "effective": None}
     return {**head, "note": NOT_RANDOM, "treatments": treatments}
+
+
+def _sized_by_difference(treatments: Sequence[JSONObject]) -> list[JSONObject]:
+    """Treatments whose sizes are not shown: those of few cases and, if it is only one, the next larger one as well.
+
+    Otherwise, the total minus the sizes of the other treatments would reveal it.
+    """
+    by_size = sorted(treatments, key=lambda row: row["n"])
+    n_small = sum(row["n"] < LEAST_CASES for row in treatments)
+    return by_size[: max(n_small, 2) if n_small else 0]
 
 
 def _ends(value: float | None, low: float | None, high: float | None) -> dict[str, float | None]:

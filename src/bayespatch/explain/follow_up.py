@@ -92,7 +92,8 @@ def brief(summary: JSONMapping | None, label: str | None = None) -> str:
     if summary["kind"] == "time":
         marks = summary["landmarks"]
         if not marks:
-            return median(summary, most=False)
+            reached = summary["median"]["value"] is not None
+            return median(summary, most=False) if reached else gettext("not shown: too few")
         one = marks[(len(marks) - 1) // 2]
         when = with_unit(number(one["time"]), summary)
         return gettext(
