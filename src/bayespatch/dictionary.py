@@ -403,7 +403,7 @@ class Dictionary:
         entry = self.entries[str(y.name)]
         _check_column(entry, y)
         y = y.copy(deep=False)
-        y.attrs |= {"labels": entry.labels, "description": entry.label or entry.name}
+        y.attrs |= {"labels": entry.labels, "description": entry.label or entry.name, "unit": entry.unit}
         y.attrs |= {part: text for part in ("threshold", "cost") if (text := getattr(entry, part))}
         return X, y
 

@@ -81,6 +81,8 @@ class FittedTimes(Fitted):
         The map from votes to a hazard.
     event_name : str
         Name of the event; may be empty.
+    unit : str
+        Unit of the times; may be empty.
     """
 
     opinion: CoxScore | None
@@ -89,13 +91,16 @@ class FittedTimes(Fitted):
     time_intervals: TimeIntervals
     times_calibration: TimesCalibration
     event_name: str = ""
+    unit: str = ""
 
     def describe_outcomes(self, codes: Rows, y: EventTimes | None) -> Sequence[str]:
         """Outcomes as text: whether the event happened, and the time."""
         time, event = (self.time, self.event) if y is None else read_times(y)
         pairs = zip(time.tolist(), event.tolist(), strict=True)
         name = self.event_name or "event"
-        return [f"{name if happened else f'no {name}'} at {number_text(at)}" for at, happened in pairs]
+        return [
+            f"{name if happened else f'no {name}'} at {number_text(at)} {self.unit}".rstrip() for at, happened in pairs
+        ]
 
     def outcome_codes(self, y: ArrayLike, n: int) -> Rows:
         """Classes of n known outcomes."""
@@ -112,7 +117,7 @@ class FittedTimes(Fitted):
         """The times with their events."""
         name = self.event_name or "event"
         return FollowUpColumn(
-            self.target or "time", "time", "", "", name, (name,), self.time, self.event.astype(np.int64)
+            self.target or "time", "time", "", self.unit, name, (name,), self.time, self.event.astype(np.int64)
         )
 
     @cached_property
@@ -227,4 +232,7 @@ def outcome_names(y: EventTimes) -> tuple[str, str]:
             "y must be a structured array or a data frame with two fields, the event (True or False) and the time; "
             'pass np.array(list(zip(died, days)), dtype=[("died", bool), ("days", float)])'
         )
-    return names[0], names[1]
+    event, time = names
+    if y[time].dtype == bool and y[event].dtype != bool:
+        raise ValueError(f"the event must come before the time, but y has {event!r} before {time!r}; swap them")
+    return event, time

@@ -311,6 +311,13 @@ def test_times_to_an_event_are_fitted_and_predicted(tmp_path):
     text = call("predict", model, table)
     assert text.stdout.splitlines()[0].startswith("row,risk,median,event_free_at_")
     assert "times" in complaint("predict", model, table, "--votes")
+    chosen = document("predict", model, table, "--at", "150", "--at", "90", "--json")["predictions"]
+    assert list(chosen[0]["event_free"]) == ["90", "150"]
+    assert "beyond the follow-up" in complaint("predict", model, table, "--at", "1e9")
+    why = document("explain", model, table, "--row", "0", "--at", "90", "--json")
+    assert 0.0 < why["prediction"]["probability"] == pytest.approx(1.0 - chosen[0]["event_free"]["90"], rel=1e-5)
+    call("explain", model, table, "--row", "0", "--out", tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
     for words in (
         ["what-if", model, table, "--row", "0", "--set", "age=50"],
         ["counterfactual", model, table, "--row", "0"],

@@ -173,13 +173,31 @@ def test_lifelines_is_asked_for_only_if_a_second_opinion_is_requested(monkeypatc
         (outcome([False] * len(X), Y["days"]), "'died' has no event: all 300 times are censored"),
         (Y["days"], "y must be a structured array"),
         (pd.DataFrame({"died": Y["died"], "days": Y["days"], "site": 1}), "with two fields"),
-        (pd.DataFrame({"died": ["yes"] * len(X), "days": Y["days"]}), "must be numbers, the event 0 or 1"),
+        (pd.DataFrame({"died": ["yes"] * len(X), "days": Y["days"]}), "'died' has 'yes' in row 0; use 0 or 1"),
+        (pd.DataFrame({"died": pd.array([None, *Y["died"][1:]], "boolean"), "days": 2.0}), "'died' has nan in row 0"),
+        (pd.DataFrame({"died": True, "days": pd.to_timedelta(Y["days"], "D")}), "'days' contains dates or durations"),
+        (pd.DataFrame({"days": Y["days"], "died": Y["died"]}), "the event must come before the time"),
+        (outcome(np.arange(len(X)) == 7, Y["days"]), r"'died' has only one event \(row 7\)"),
+        (outcome(Y["died"], np.full(len(X), 30.0)), "'days' is 30 in all 300 rows; times must differ"),
         (Y[:50], "inconsistent numbers of samples"),
     ],
 )
 def test_bad_outcomes_are_refused(y, complaint):
     with pytest.raises(ValueError, match=complaint):
         fit(y=y)
+
+
+def test_events_in_a_single_group_are_refused():
+    groups = np.where(Y["died"], "P-1", [f"P-{k}" for k in range(2, len(X) + 2)])
+    with pytest.raises(ValueError, match="events of column 'died' are in one group, 'P-1'"):
+        fit(groups=groups)
+
+
+@pytest.mark.parametrize("given", [{}, {"second_opinion": None}])
+def test_two_events_are_enough(given):
+    event = np.isin(np.arange(len(X)), (3, 40))
+    risk = fit(y=outcome(event, Y["days"]), **given).predict(X.iloc[:5])
+    assert np.all((risk > 0) & (risk < 1))
 
 
 def test_bad_parameters_and_times_are_refused():
@@ -251,6 +269,54 @@ def test_a_case_without_known_values_gets_no_points(tmp_path):
     assert why.attribution["total"] == why.attribution["base"] == why.prediction["probability"]
     case_report(why, tmp_path / "case.html")
     assert f"<b>{percent(why.prediction['probability'])}</b>" in (tmp_path / "case.html").read_text("utf-8")
+
+
+def test_groups_have_the_curves_of_their_members():
+    model, new = fitted(), table(5, 9)[0]
+    for row in range(5):
+        why = model.explain(new.iloc[[row]], time=300.0)
+        assert 0.9 < sum(part["vote_share"] for part in why.groups) <= 1 + 1e-6
+        assert sum(part["size"] for part in why.groups) <= len(X)
+        for part in why.groups:
+            members = np.ones(len(X), dtype=bool)
+            for shared in part["shared"]:
+                if shared["all"] and shared["feature"] != "age":
+                    members &= (X[shared["feature"]].astype(str) == shared["value"]).to_numpy()
+            assert part["size"] <= members.sum()
+            if not part["outcome"]["suppressed"]:
+                assert [one["time"] for one in part["outcome"]["landmarks"]] in ([300.0], [])
+    assert len(why.groups) > 1
+    largest = max(why.groups, key=lambda part: part["size"])
+    assert f"{largest['size']} patients" in str(why)
+
+
+def test_a_group_of_few_past_cases_has_no_outcome():
+    few = slice(0, 60)
+    why = fit(X.iloc[few].assign(noise=0), Y[few], second_opinion=None).explain({"age": 60.0, "stage": "I", "noise": 0})
+    small = [part for part in why.groups if part["size"] < 10]
+    assert small
+    for part in small:
+        assert part["outcome"]["suppressed"] == "fewer than 10 past cases"
+        assert "landmarks" not in part["outcome"]
+    assert "not shown: too few" in str(why)
+
+
+def test_the_unit_of_the_times_is_shown_and_stored(tmp_path):
+    y = pd.DataFrame(Y[:120])
+    y.attrs["unit"] = "days"
+    fit(X.iloc[:120], y).save(tmp_path / "m.bpatch")
+    why = bayespatch.load(tmp_path / "m.bpatch").explain(X.iloc[[200]], time=400.0)
+    assert "by 400 days" in str(why)
+    assert "by 400 days" in why.to_html()
+    assert why.neighbors[0]["outcome"].endswith(" days")
+
+
+def test_times_beyond_the_follow_up_are_refused():
+    longest = Y["days"].max()
+    with pytest.raises(ValueError, match=f"beyond the follow-up of the past cases; pass times up to {longest:g}"):
+        fitted().explain(X.iloc[[0]], time=2 * longest)
+    with pytest.raises(ValueError, match="beyond the follow-up"):
+        fitted().predict_survival_interval(X.iloc[[0]], [10.0, 2 * longest])
 
 
 def test_text_and_page_have_the_figures():

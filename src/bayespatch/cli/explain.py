@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bayespatch.cli.app import usage_error
 from bayespatch.cli.case import ChosenCase, find_case
 from bayespatch.cli.files import check_new, write
-from bayespatch.cli.options import Change, Force, Form, Format, Json, Level, MaybeOut, Top
+from bayespatch.cli.options import Change, Force, Form, Format, Horizon, Json, Level, MaybeOut, Top
 from bayespatch.cli.shared import taking
 from bayespatch.cli.terminal import as_json, show, visible, width
 from bayespatch.types import JSONObject
@@ -18,6 +18,7 @@ from bayespatch.types import JSONObject
 if TYPE_CHECKING:
     from bayespatch.estimator import PatchworkSurvival
     from bayespatch.explain import Explanation
+    from bayespatch.explain.survival import SurvivalExplanation
 
 
 @taking(find=find_case)
@@ -26,6 +27,7 @@ def explain(
     form: Form = None,
     out: MaybeOut = None,
     change: Change = None,
+    at: Horizon = None,
     top: Top = 5,
     level: Level = 0.9,
     force: Force = False,
@@ -42,6 +44,7 @@ def explain(
     $ bayespatch explain model.bpatch new.csv --id-column patient --id P-17 --out P-17.html
     $ bayespatch explain model.bpatch --id P-03 --format json
     $ bayespatch explain model.bpatch --json-row '{"age": 61, "pain": "none"}' --out case.png
+    $ bayespatch explain relapse.bpatch new.csv --row 0 --at 365
     """
     chosen = _format(form, out, json)
     if change and chosen != "html":
@@ -52,10 +55,12 @@ def explain(
     from bayespatch.estimator import PatchworkSurvival
 
     if isinstance(loaded, PatchworkSurvival):
-        write(_survival(loaded, case, chosen, change, top, level), out)
+        write(_survival(loaded, case, chosen, change, at, top, level), out)
         if out is not None:
             show({"explanation": str(out)}, json, f"wrote the explanation to {out}")
         return
+    if at is not None:
+        raise usage_error("--at applies to survival models; remove it")
     if case.past_row is not None:
         why = loaded.explain_past(case.past_row, known=False, top=top, level=level)
     else:
@@ -67,18 +72,26 @@ def explain(
 
 
 def _survival(
-    model: PatchworkSurvival, case: ChosenCase, form: Format, change: Sequence[str] | None, top: int, level: float
-) -> str:
+    model: PatchworkSurvival,
+    case: ChosenCase,
+    form: Format,
+    change: Sequence[str] | None,
+    at: float | None,
+    top: int,
+    level: float,
+) -> str | bytes:
     """The explanation of a survival model in one of its formats."""
-    if change or form in ("png", "pdf"):
-        raise usage_error("explanations of survival models are .txt, .json or .html, without --change")
+    if change:
+        raise usage_error("--change does not apply to survival models; remove it")
     if case.past_row is not None:
         raise usage_error("survival models can explain only new cases; pass DATA or --json-row")
-    why = model.explain(case.row, top, level=level)
+    why = model.explain(case.row, top, time=at, level=level)
     if form == "html":
         from bayespatch.report.pages import survival_page
 
         return survival_page(why)
+    if form in ("png", "pdf"):
+        return _picture(why, form)
     return as_json(why.to_dict()) if form == "json" else visible(why.to_text(width()))
 
 
@@ -107,8 +120,15 @@ def _rendered(why: Explanation, form: Format, counterfactual: JSONObject | None 
         from bayespatch.report import case_page
 
         return case_page(why, counterfactual)
-    from bayespatch.plot import patchwork
+    return _picture(why, form)
 
-    picture = BytesIO()
-    patchwork(why).figure.savefig(picture, format=form, dpi=150, bbox_inches="tight")
-    return picture.getvalue()
+
+def _picture(why: Explanation | SurvivalExplanation, form: Format) -> bytes:
+    """The figure of an explanation."""
+    from bayespatch import plot
+    from bayespatch.explain.survival import SurvivalExplanation
+
+    figure = plot.survival(why) if isinstance(why, SurvivalExplanation) else plot.patchwork(why).figure
+    file = BytesIO()
+    figure.savefig(file, format=form, dpi=150, bbox_inches="tight")
+    return file.getvalue()

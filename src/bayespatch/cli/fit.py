@@ -73,6 +73,7 @@ def fit(
     y: DataFrame | Series = table.y
     if table.event is not None:
         y = table.y.to_frame().assign(**{str(table.event.name): table.event})[[table.event.name, table.y.name]]
+        y.attrs["unit"] = table.y.attrs.get("unit", "")
         estimator = new_survival(coded, checkpoint=checkpoint, **given)
     else:
         estimator = new_estimator(options.regression, coded, checkpoint=checkpoint, **given)

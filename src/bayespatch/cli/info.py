@@ -31,7 +31,8 @@ def _facts(manifest: JSONObject) -> dict[str, str]:
         return {"holds": manifest["holds"], "written by": f"bayespatch {manifest['package']}"}
     sizes, run, mixed = manifest["sizes"], manifest["settings"], manifest["diagnostics"]
     columns = manifest["columns"]
-    outcome = "a number" if manifest["classes"] is None else f"{sizes['M']} classes"
+    number = "a time to an event" if manifest["estimator"] == "PatchworkSurvival" else "a number"
+    outcome = number if manifest["classes"] is None else f"{sizes['M']} classes"
     kinds = Counter(column["kind"] for column in columns)
     return {
         "model": f"{manifest['estimator']}, model {manifest['model']['kind']}",

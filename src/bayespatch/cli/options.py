@@ -191,6 +191,14 @@ FileOrFolderOut = Annotated[
 ]
 
 Intervals = Annotated[bool, typer.Option("--intervals", help="Add prediction intervals.")]
+Times = Annotated[
+    list[float],
+    typer.Option("--at", metavar="TIME", help="Survival models: a time at which to predict; may be repeated."),
+]
+Horizon = Annotated[
+    float | None,
+    typer.Option("--at", metavar="TIME", help="Survival models: explain the risk by this time.", show_default=False),
+]
 Abstain = Annotated[
     bool, typer.Option("--abstain", help="Leave the prediction empty if a case has no adequate precedent.")
 ]

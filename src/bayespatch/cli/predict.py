@@ -26,6 +26,7 @@ from bayespatch.cli.options import (
     Raw,
     Scheduler,
     Threshold,
+    Times,
     Votes,
     Worklist,
 )
@@ -44,6 +45,7 @@ def predict(
     votes: Votes = False,
     worklist: Worklist = False,
     level: Level = 0.9,
+    at: Times = [],  # noqa: B006  # read by typer and never changed
     abstain: Abstain = False,
     threshold: Threshold = None,
     cost: Cost = None,
@@ -80,6 +82,7 @@ def predict(
     $ bayespatch predict model.bpatch new.csv --abstain
     $ bayespatch predict model.bpatch new.csv --id patient --worklist --out worklist.csv
     $ bayespatch predict model.bpatch new.csv --cost 10:1
+    $ bayespatch predict relapse.bpatch new.csv --at 365 --at 1825 --intervals
     $ zcat new.csv.gz | bayespatch predict model.bpatch -
     $ bayespatch predict model.bpatch 'new/*.parquet' --scheduler tcp://10.0.0.1:8786 --out predictions
     """
@@ -110,6 +113,7 @@ def predict(
                 intervals=intervals,
                 votes=votes,
                 level=level,
+                at=at,
                 abstain=abstain,
                 decision=decision_of(loaded, threshold, cost),
             )
@@ -133,7 +137,7 @@ def predict(
         return
     with working(f"Predicting {len(X)} cases"):
         records = predictions(
-            loaded, X, intervals=intervals, votes=votes, level=level, abstain=abstain, decision=decision
+            loaded, X, intervals=intervals, votes=votes, level=level, abstain=abstain, decision=decision, at=at
         )
     if abstain:
         n_refused = sum(one["class"] is None for one in records)

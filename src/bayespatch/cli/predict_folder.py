@@ -154,6 +154,6 @@ def _predict_part(shared: tuple[Estimator, _Request], task: tuple[FilePart, str]
     texts |= {name for row in rows for name, value in row.items() if isinstance(value, str)}
     kinds = {name: "string" if name in texts else "int64" if name == "row" else "float64" for name in rows[0]}
     write_part(target, kinds, rows)
-    n_refused = sum(row["predicted"] is None for row in rows)
+    n_refused = sum(row.get("predicted", "") is None for row in rows)
     n_outside = {name: count for name, count in zip(schema.names, far, strict=True) if count}
     return _Done(target, os.path.getsize(target), len(rows), n_refused, encoded.n_unseen, n_outside)

@@ -28,6 +28,7 @@ def predictions(
     level: float = 0.9,
     abstain: bool = False,
     decision: DecisionThreshold | None = None,
+    at: Sequence[float] = (),
 ) -> list[JSONObject]:
     """A JSON-ready record for each row, with the keys of an explanation's "prediction".
 
@@ -36,6 +37,8 @@ def predictions(
     """
     from bayespatch.estimator import PatchworkClassifier, PatchworkSurvival
 
+    if at and not isinstance(model, PatchworkSurvival):
+        raise ValueError("--at applies to survival models; remove it")
     ids = [{"id": str(name)} if X.index.name is not None else {"row": int(name)} for name in X.index]
     records: list[JSONObject]
     if isinstance(model, PatchworkClassifier):
@@ -45,8 +48,11 @@ def predictions(
         for name, wanted in {"--votes": votes, "--abstain": abstain}.items():
             if wanted:
                 raise ValueError(f"{name} is for classes, but this model predicts {kind}; remove it")
-        predict = _times if isinstance(model, PatchworkSurvival) else _numbers
-        records = predict(model, X, level if intervals else None)
+        wanted_level = level if intervals else None
+        if isinstance(model, PatchworkSurvival):
+            records = _times(model, X, wanted_level, at)
+        else:
+            records = _numbers(model, X, wanted_level)
     return [{**identity, **one} for identity, one in zip(ids, records, strict=True)]
 
 
@@ -101,11 +107,12 @@ def _numbers(model: PatchworkRegressor, X: DataFrame, level: float | None) -> li
     return records
 
 
-def _times(model: PatchworkSurvival, X: DataFrame, level: float | None) -> list[JSONObject]:
-    """Risk, median time and the probability of being event-free at round times, of each row."""
+def _times(model: PatchworkSurvival, X: DataFrame, level: float | None, times: Sequence[float]) -> list[JSONObject]:
+    """Risk, median time and the probability of being event-free at some times (by default, round ones), of each row."""
+    from bayespatch.estimator.survival import read_at
     from bayespatch.follow_up import round_times  # slow to import
 
-    at = round_times(float(model.unique_times_[-1]))
+    at = read_at(sorted(set(times)), model.fitted_).tolist() if times else round_times(float(model.unique_times_[-1]))
     names = [f"{time:g}" for time in at]
     curves = model.predict_survival_function(X)
     records: list[JSONObject] = []

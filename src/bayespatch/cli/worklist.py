@@ -33,7 +33,7 @@ def worklist_of(
     from bayespatch.estimator import PatchworkClassifier
 
     if not isinstance(model, PatchworkClassifier):
-        raise ValueError("--worklist is for classes, but this model predicts a number; use --intervals")
+        raise ValueError("--worklist is for classes, which this model does not predict; use --intervals")
     lines: list[JSONObject] = []
     for first in range(0, len(X), CHUNK):
         tell(first, len(X), "cases")

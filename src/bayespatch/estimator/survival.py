@@ -170,7 +170,8 @@ random_state, progress
         X : data frame, array or list of rows, of shape (n, P)
             The raw training table.
         y : structured array of length n, or data frame with two columns
-            The event (True if it happened, False if follow-up ended without it) and the time, in this order.
+            The event (True if it happened, False if follow-up ended without it) and the time, in this order. A data
+            frame may have the unit of the times in ``y.attrs["unit"]``.
         groups, follow_up
             As in `PatchworkClassifier.fit`.
 
@@ -197,6 +198,7 @@ random_state, progress
             raise ValueError("a survival model needs a table in memory; pass X.compute()")
         time, event = read_times(y)
         event_name, time_name = outcome_names(y)
+        _check_learnable(time, event, groups, time_name, event_name)
         training = self._read_training(X, y, groups, follow_up)
         intervals = TimeIntervals.learn(time, event, most)
         codes, excess = intervals.codes(time, event), event - _expected_events(time, event)
@@ -217,6 +219,7 @@ random_state, progress
             time_intervals=intervals,
             times_calibration=TimesCalibration(1.0, 0.0, np.zeros((2, 2)), np.ones(intervals.n)),
             event_name=event_name,
+            unit=str(getattr(y, "attrs", {}).get("unit") or ""),
         )
         self.fitted_ = self._calibrated(fitted, learned)
         return self
@@ -310,7 +313,8 @@ random_state, progress
         >>> survival.predict_survival_interval(X[:2], [100.0]).shape
         (2, 1, 2)
         """
-        at, level, fitted = _read_at(times), check_level(level), self._fitted()
+        level, fitted = check_level(level), self._fitted()
+        at = read_at(times, fitted)
         parts = [fitted.survival_interval(votes, values, at, level) for votes, values in self._voted(fitted, X)]
         return np.concatenate(parts)
 
@@ -327,7 +331,8 @@ random_state, progress
         >>> survival.predict_opinions(X[:2], [100.0])["pool"].shape
         (2, 1)
         """
-        at, fitted = _read_at(times), self._fitted()
+        fitted = self._fitted()
+        at = read_at(times, fitted)
         if fitted.pool is None:
             raise ValueError("the model has no second opinion; fit it with second_opinion='cox'")
         curves: dict[str, list[Array]] = {"precedents": [], "additive": [], "pool": []}
@@ -377,7 +382,7 @@ random_state, progress
         'days'
         """
         fitted = self._fitted()
-        at = None if time is None else float(_read_at(time)[0])
+        at = None if time is None else float(read_at(time, fitted)[0])
         table = read_row(row, fitted.schema)
         posterior, new, encoded = self._new_cases(fitted, table)
         texts = CaseTexts(encoded.ids, fitted.schema.describe_rows(table), encoded.values, encoded.unseen)
@@ -474,10 +479,37 @@ def _functions(times: Array, values: Array, start: float) -> AnyArray:
     return functions
 
 
-def _read_at(times: ArrayLike) -> Array:
+def _check_learnable(
+    time: Array, event: NDArray[np.bool_], groups: ArrayLike | None, time_name: str, event_name: str
+) -> None:
+    """Check that there are events to predict from other events, at different times."""
+    n = int(event.sum())
+    if n < 2:
+        raise ValueError(
+            f"column {event_name!r} has only one event (row {int(event.argmax())}); a survival model needs at least "
+            f"two events"
+        )
+    if len(np.unique(time)) == 1:
+        raise ValueError(
+            f"column {time_name!r} is {time[0]:g} in all {len(time)} rows; times must differ. To predict whether an "
+            f"event happens by a fixed time, use PatchworkClassifier"
+        )
+    members = np.arange(len(time)) if groups is None else np.asarray(groups)
+    if len(members) == len(time) and len(set(members[event].tolist())) < 2:
+        raise ValueError(
+            f"all {n} events of column {event_name!r} are in one group, {str(members[event][0])!r}; a survival model "
+            f"needs events in at least two groups"
+        )
+
+
+def read_at(times: ArrayLike, fitted: FittedTimes) -> Array:
+    """Times at which to predict, within the follow-up of the past cases."""
     at = np.atleast_1d(np.asarray(times, dtype=np.float64))
     if at.ndim != 1 or not np.isfinite(at).all() or np.any(at < 0.0):
         raise ValueError(f"times={times!r} are not valid times; pass finite, nonnegative numbers")
+    longest = float(fitted.time.max())
+    if at.max(initial=0.0) > longest:
+        raise ValueError(f"time {at.max():g} is beyond the follow-up of the past cases; pass times up to {longest:g}")
     return at
 
 

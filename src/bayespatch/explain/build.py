@@ -14,7 +14,7 @@ from bayespatch.explain import guards
 from bayespatch.explain.attribution import attribution_of, focus
 from bayespatch.explain.ballot import Ballot
 from bayespatch.explain.cases import CaseTexts
-from bayespatch.explain.evidence import agreement, close_range, effects, mark
+from bayespatch.explain.evidence import agreement, close_range, common_value, effects, mark
 from bayespatch.explain.explanation import Explanation
 from bayespatch.explain.groups import group_voters
 from bayespatch.explain.like_this import like_this
@@ -328,8 +328,7 @@ class _Case:
     def differs(self, j: int, members: Rows) -> Differs:
         """A feature in which no member shares the case's value, with the members' value if it is the same."""
         column = self.fitted.schema.columns[j]
-        codes = np.unique(self.case.x_parents[members, j])
-        return Differs(column.name, column.decode(codes[0]) if column.is_coded and len(codes) == 1 else None)
+        return Differs(column.name, common_value(column, self.case.x_parents[members, j]))
 
     def closest(self, members: Rows, counts: Array) -> Closest | None:
         """The first of some parents that may be shown."""

@@ -54,6 +54,18 @@ def mark(agrees: NDArray[np.bool_], counts: NDArray[np.float64]) -> NDArray[np.b
     return marked & (each > 0.0)
 
 
+def common_value(column: Column, codes: NDArray[np.float64]) -> str | None:
+    """The value of some past cases, from their codes, if all have the same.
+
+    Examples
+    --------
+    >>> common_value(Column("sex", "categorical", "text", ("female", "male")), np.array([1.0, 1.0]))
+    'male'
+    """
+    different = np.unique(codes)
+    return column.decode(different[0]) if column.is_coded and len(different) == 1 else None
+
+
 def close_range(column: Column, code: float, number: float) -> str | None:
     """Range of numbers that agree with the case's number; None if only equal values agree or if it is missing.
 

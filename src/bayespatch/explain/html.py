@@ -41,10 +41,15 @@ def answer(why: JSONMapping, *, case_link: str = "", date: str = "") -> str:
     return str(template.render(why=why, case_link=case_link, date=date))
 
 
-def survival_answer(why: JSONMapping, sentences: Sequence[str], precedent: str) -> str:
-    """The answer of a survival model, from `SurvivalExplanation.to_dict`, and the text next to its figures."""
+def survival_answer(
+    why: JSONMapping, sentences: Sequence[str], precedent: str, groups: Sequence[tuple[str, str]]
+) -> str:
+    """The answer of a survival model, from `SurvivalExplanation.to_dict`, and the text next to its figures.
+
+    `groups` has the members and the outcome of each group, in words.
+    """
     template = environment().get_template("survival.html")
-    return str(template.render(why=why, sentences=sentences, precedent=precedent, case_link=""))
+    return str(template.render(why=why, sentences=sentences, precedent=precedent, groups=groups, case_link=""))
 
 
 def for_notebook(why: JSONMapping) -> str | None:

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from bayespatch.explain import follow_up as course
 from bayespatch.explain import guards
 from bayespatch.explain.attribution import SETS_PER_FEATURE, Sets
-from bayespatch.explain.evidence import agreement
+from bayespatch.explain.evidence import agreement, close_range, common_value
+from bayespatch.explain.groups import group_voters
 from bayespatch.explain.html import survival_answer
 from bayespatch.explain.text import fit_width
-from bayespatch.explain.words import DISCLAIMER, interval, percent, points
+from bayespatch.explain.words import DISCLAIMER, group_members, interval, named_value, past_value, percent, points
 from bayespatch.fitted_times import CaseVotes, FittedTimes
-from bayespatch.follow_up import LEAST_CASES, N_TIMES, round_times
+from bayespatch.follow_up import LEAST_CASES, N_TIMES, round_times, summary
 from bayespatch.model import Data
 from bayespatch.survival import effective_number
 from bayespatch.types import JSONObject
@@ -76,8 +77,12 @@ class SurvivalExplanation:
         "adequate", "percentile", "quantile".
     neighbors : list
         The past cases with the largest votes: [{"index", "id", "outcome", "vote_share", "features"}].
+    groups : list
+        Past cases that resemble the case in the same way, as in `Explanation.to_dict`: [{"vote_share", "size",
+        "shared", "differs", "outcome"}], where "outcome" summarizes their times up to the horizon, in the format of
+        `FollowUp.summaries`, and is suppressed by the same rule.
     features : list
-        [{"name", "description", "value", "importance", "importance_interval"}].
+        [{"name", "description", "value", "close", "phrases", "importance", "importance_interval"}].
     follow_up : dict or None
     about : dict
 
@@ -98,6 +103,7 @@ class SurvivalExplanation:
     attribution: JSONObject
     precedent: JSONObject
     neighbors: list[JSONObject]
+    groups: list[JSONObject]
     features: list[JSONObject]
     follow_up: JSONObject | None
     about: JSONObject
@@ -113,7 +119,8 @@ class SurvivalExplanation:
     def to_html(self) -> str:
         """The answer as an HTML fragment."""
         why = self.to_dict()
-        return survival_answer(why, list(sentences(why)), precedent(why))
+        groups = [group(why, part) for part in why["groups"]]
+        return survival_answer(why, list(sentences(why)), precedent(why), groups)
 
     def __str__(self) -> str:
         return self.to_text()
@@ -155,6 +162,7 @@ def explain_times(
     end = max(end, float(fitted.event_times[0]))
     marks = round_times(end) or [end]
     at = float(marks[(len(marks) - 1) // 2]) if horizon is None else float(horizon)
+    marks = sorted({*marks, at})
     percentile = float(fitted.percentile(familiarity)[0])
     attribution = _attribution(fitted, case, vote, at)
     ends = 1.0 - fitted.survival_interval(votes, case.values[None], np.array([at]), level)[0, 0, ::-1]
@@ -172,8 +180,9 @@ def explain_times(
         attribution=attribution,
         precedent={"adequate": percentile > quantile, "percentile": percentile, "quantile": quantile},
         neighbors=_neighbors(fitted, case, weights, top),
+        groups=_groups(fitted, case, weights, attribution, at, level),
         features=_features(fitted, case),
-        follow_up=fitted.follow_up_among(weights, level),
+        follow_up=fitted.follow_up_among(weights, level, [at]),
         about={
             "model": fitted.posterior.model.kind,
             "past_cases": len(fitted.cases),
@@ -217,7 +226,7 @@ def _curve(
     return {
         "kind": "time",
         "label": "",
-        "unit": "",
+        "unit": fitted.unit,
         "level": level,
         "n": int((weights > 0.0).sum()),
         "effective": effective_number(weights),
@@ -334,6 +343,40 @@ def _neighbors(fitted: FittedTimes, case: TimesCase, weights: Array, top: int) -
     return neighbors
 
 
+def _groups(
+    fitted: FittedTimes, case: TimesCase, weights: Array, attribution: JSONObject, at: float, level: float
+) -> list[JSONObject]:
+    """The voters in groups, with the times of each group."""
+    columns, agrees = fitted.schema.columns, agreement(case.codes, case.data)
+    points = {row["feature"]: abs(row["points"]) for row in attribution["features"]}
+    importance = np.array([points.get(column.name, 0.0) for column in columns])
+    outcome, groups = fitted.outcome_column, []
+    for group in group_voters(weights, agrees, np.zeros(len(weights), np.int64), 1, importance):
+        groups.append(
+            {
+                "vote_share": group.vote_share,
+                "size": len(group.members),
+                "shared": [
+                    {
+                        "feature": columns[j].name,
+                        "value": case.texts[columns[j].name],
+                        "all": bool(agrees[group.members, j].all()),
+                    }
+                    for j in group.shared
+                ],
+                "differs": [
+                    {
+                        "feature": columns[j].name,
+                        "value": common_value(columns[j], case.data.x_parents[group.members, j]),
+                    }
+                    for j in group.differs
+                ],
+                "outcome": summary(outcome.at(fitted.parents[group.members]), weights[group.members], level, [at]),
+            }
+        )
+    return groups
+
+
 def _features(fitted: FittedTimes, case: TimesCase) -> list[JSONObject]:
     q = fitted.posterior.q.reshape(-1, fitted.posterior.q.shape[2])
     mean, ends = q.mean(axis=0), np.quantile(q, INTERVAL, axis=0)
@@ -342,6 +385,8 @@ def _features(fitted: FittedTimes, case: TimesCase) -> list[JSONObject]:
             "name": column.name,
             "description": column.description,
             "value": case.texts[column.name],
+            "close": close_range(column, float(case.codes[j]), float(case.values[j])),
+            "phrases": column.phrases_of_values(),
             "importance": float(mean[j]),
             "importance_interval": [float(ends[0, j]), float(ends[1, j])],
         }
@@ -349,11 +394,21 @@ def _features(fitted: FittedTimes, case: TimesCase) -> list[JSONObject]:
     ]
 
 
+def group(why: JSONObject, part: JSONObject) -> tuple[str, str]:
+    """The members of a group, and the share of them who were event-free at the horizon."""
+    return group_members(why, part), course.brief(part["outcome"])
+
+
+def _when(prediction: JSONObject) -> str:
+    """``1000 days``."""
+    return course.with_unit(course.number(prediction["time"]), prediction)
+
+
 def headline(why: JSONObject) -> str:
     """``34% probability of relapse by 1000 (90% interval 28–41%)``."""
     prediction = why["prediction"]
     ends = interval(prediction["interval"])
-    when = course.number(prediction["time"])
+    when = _when(prediction)
     p, level = percent(prediction["probability"]), f"{prediction['level']:.0%}"
     return f"{p} probability of {prediction['event']} by {when} ({level} interval {ends})"
 
@@ -384,6 +439,7 @@ def precedent(why: JSONObject) -> str:
 
 def _lines(why: JSONObject) -> Iterator[str]:
     prediction, name = why["prediction"], why["case"]["id"]
+    features = {feature["name"]: feature for feature in why["features"]}
     yield f"{'The case' if name is None else f'Case {name}'}: {headline(why)}"
     yield " ".join([*sentences(why), precedent(why), f"{DISCLAIMER}."])
     yield from (f"! {text}" for text in why["case"]["warnings"])
@@ -392,17 +448,23 @@ def _lines(why: JSONObject) -> Iterator[str]:
     for one in prediction["landmarks"]:
         ends = interval((one["low"], one["high"]))
         of_all = percent(one["population"])
-        yield f"  at {course.number(one['time'])} {percent(one['survival'])} ({ends}); {of_all} of all"
+        when = course.with_unit(course.number(one["time"]), prediction)
+        yield f"  at {when} {percent(one['survival'])} ({ends}); {of_all} of all"
     yield ""
     base, total = (percent(why["attribution"][end]) for end in ("base", "total"))
-    when = course.number(prediction["time"])
+    when = _when(prediction)
     yield f"What raises or lowers the risk by {when}, from {base} with no known values to {total} (percentage points):"
     for row in why["attribution"]["features"]:
-        yield f"  {points(row['points'] / 100):>6} {row['feature']} {row['value']}"
+        yield f"  {points(row['points'] / 100):>6} {named_value(features[row['feature']], row['value'])}"
+    yield ""
+    yield "Similar patients in groups, with the weight of each group (more similar patients weigh more):"
+    for part in why["groups"]:
+        yield f"  {percent(part['vote_share']):>4} {': '.join(group(why, part))}"
     yield ""
     yield "The closest patients with their weights:"
     for part in why["neighbors"]:
-        other = [f"{name} {patch['value']}" for name, patch in part["features"].items() if not patch["agrees"]]
+        patches = part["features"].items()
+        other = [past_value(features[name], patch["value"]) for name, patch in patches if not patch["agrees"]]
         differs = f"differs: {', '.join(other)}" if other else "agrees on everything"
         yield f"  {percent(part['vote_share']):>4} #{part['id']} {part['outcome']}; {differs}"
     if why["follow_up"]:

@@ -281,6 +281,7 @@ def _times(fitted: FittedTimes) -> JSONObject:
         "covariance": calibration.covariance.ravel().tolist(),
         "base": calibration.base.tolist(),
         "event_name": fitted.event_name,
+        "unit": fitted.unit,
     }
 
 

@@ -270,14 +270,16 @@ def _digests(stored: object, past: Arrays, sizes: Mapping[str, int]) -> tuple[st
 
 def _times(stored: object, past: Arrays) -> Parts:
     """The time intervals and their calibration."""
-    keys = ("cuts", "level", "shape", "covariance", "base", "event_name")
+    keys = ("cuts", "level", "shape", "covariance", "base", "event_name", "unit")
     if not isinstance(stored, dict) or tuple(stored) != keys:
         raise ValueError("the time intervals have unexpected or missing keys")
-    cuts, level, shape, covariance, base, name = stored.values()
+    cuts, level, shape, covariance, base, name, unit = stored.values()
     lists = [part if isinstance(part, list) else [None] for part in (cuts, covariance, base)]
     if not all(type(n) is float and abs(n) < _FARTHEST_TIME for n in [*chain(*lists), level, shape]):
         raise ValueError("the time intervals or their calibration contain values that are not finite numbers")
-    if type(name) is not str or not all(low < high for low, high in pairwise(cuts)) or not past["event"].any():
+    if type(name) is not str or type(unit) is not str:
+        raise ValueError("the name of the event or the unit of the times is not text")
+    if not all(low < high for low, high in pairwise(cuts)) or not past["event"].any():
         raise ValueError("the time intervals are not in order, or there is no event")
     intervals = TimeIntervals(np.array(cuts, dtype=np.float64))
     if min(cuts, default=0.0) < 0.0 or np.any(intervals.codes(past["time"], past["event"]) != past["y"]):
@@ -289,7 +291,7 @@ def _times(stored: object, past: Arrays) -> Parts:
     if min(covariance[0], covariance[3]) < 0.0:
         raise ValueError("the covariance of the stored calibration has a negative variance")
     calibration = TimesCalibration(level, shape, np.array(covariance).reshape(2, 2), np.array(base))
-    return {"time_intervals": intervals, "times_calibration": calibration, "event_name": name}
+    return {"time_intervals": intervals, "times_calibration": calibration, "event_name": name, "unit": unit}
 
 
 def _follow_up(described: object, numbers: AnyArray | None, n: int) -> FollowUp | None:
