@@ -33,6 +33,15 @@ def test_nearly_identical_rows_of_one_patient_are_found(noise, n_columns):
     assert len(duplicate_groups(np.column_stack([x, outcome]), np.append(is_number, False))) > 100
 
 
+@pytest.mark.parametrize(("noise", "n_columns"), [(0.05, 5), (0.05, 8), (0.07, 8)])
+def test_visits_that_differ_more_are_found_with_those_that_hardly_differ(noise, n_columns):
+    """Few visits differ by less than the smallest tolerance in every column, but these show that there are visits."""
+    x, patient, is_number = visits(noise, n_columns)
+    groups = duplicate_groups(x, is_number)
+    assert sum(len(group) - 1 for group in groups) > 0.95 * 360
+    assert np.mean([len(set(patient[group])) == 1 for group in groups]) > 0.95
+
+
 def test_missing_values_match_missing_values_alone():
     x, _, is_number = visits(0.0, patients=40, each=1)
     gaps = x.copy()

@@ -9,8 +9,9 @@ from scipy.sparse.csgraph import connected_components
 from scipy.spatial import cKDTree
 from scipy.stats import poisson
 
-TOLERANCE = 0.05  # numbers that differ by at most this share of their column's standard deviation count as equal
+TOLERANCES = (0.05, 0.1, 0.2, 0.4)  # differences that count as equal, in standard deviations of the column
 _SIGNIFICANCE = 1e-3  # level of the test against chance
+_MOST_BY_CHANCE = 0.125  # largest share of the nearly equal pairs that may be due to chance at a wider tolerance
 _TELLING = 0.9  # a column on which a larger share of pairs agrees is not informative about chance agreement
 _IQR_OF_NORMAL = 1.349  # interquartile range of a normal distribution, in standard deviations
 _MOST_PAIRS = 20  # close pairs per row that are listed individually
@@ -37,7 +38,8 @@ def duplicate_groups(values: ArrayLike, is_number: ArrayLike) -> tuple[NDArray[n
 
     If a Poisson test with twice this mean does not reject at 0.001, there are no groups, unless the table looks as if
     it had been appended to itself: there are at least ten distinct rows, and each occurs an even number of times (or a
-    multiple of 3, and so on). The running time is :math:`O(P n \log n)`.
+    multiple of 3, and so on). In a table with groups, other visits may differ more, so the tolerance is doubled, up to
+    40%, while at most an eighth of the pairs is expected by chance. The running time is :math:`O(P n \log n)`.
 
     Parameters
     ----------
@@ -71,22 +73,31 @@ def duplicate_groups(values: ArrayLike, is_number: ArrayLike) -> tuple[NDArray[n
     whole = _appended(x)
     if whole is not None:
         return _groups(whole)
-    # Numbers are in units of the tolerance; a column without spread is treated as categorical.
-    units = np.array([TOLERANCE * _spread(x[:, j]) if numeric[j] else 0.0 for j in range(x.shape[1])])
-    numeric = units > 0.0
-    x[:, numeric] /= units[numeric]
+    spread = np.array([_spread(x[:, j]) if numeric[j] else 0.0 for j in range(x.shape[1])])
+    labels = None
+    for tolerance in TOLERANCES if spread.any() else TOLERANCES[:1]:
+        wider, n_equal, expected = _nearly_equal(x, tolerance * spread)
+        if labels is None and (n_equal == 0 or poisson.sf(n_equal - 1, 2.0 * expected) >= _SIGNIFICANCE):
+            return ()
+        if labels is not None and expected > _MOST_BY_CHANCE * n_equal:
+            break
+        labels = wider
+    assert labels is not None
+    return _groups(labels)
+
+
+def _nearly_equal(x: NDArray[np.float64], units: NDArray[np.float64]) -> tuple[NDArray[np.int64], float, float]:
+    """Labels of the groups of rows that differ by at most `units`, the number of such pairs, and that expected."""
+    numeric = units > 0.0  # a column without spread is treated as categorical
+    x = np.where(numeric, x / np.where(numeric, units, 1.0), x)
     # Two random values are as likely to share a cell two tolerances wide as to be within one tolerance of each other.
     cells = np.column_stack([_codes(np.floor(x[:, j] / 2.0) if numeric[j] else x[:, j]) for j in range(x.shape[1])])
     n_equal, expected = _equal_pairs(cells)
     if expected > len(x):
-        return ()
+        return np.arange(len(x)), 0.0, expected
     if n_equal > _MOST_PAIRS * len(x):
-        labels = _codes_of_rows(cells)  # too many pairs to list, so group the rows in each cell
-    else:
-        labels, n_equal = _close_rows(x, cells, numeric)
-    if n_equal == 0 or poisson.sf(n_equal - 1, 2.0 * expected) >= _SIGNIFICANCE:
-        return ()
-    return _groups(labels)
+        return _codes_of_rows(cells), n_equal, expected  # too many pairs to list, so group the rows in each cell
+    return *_close_rows(x, cells, numeric), expected
 
 
 def duplicates_text(groups: tuple[NDArray[np.int64], ...], n_rows: int) -> str:

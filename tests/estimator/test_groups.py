@@ -3,6 +3,7 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression
 
@@ -53,6 +54,23 @@ def test_without_groups_repeats_are_found_and_said():
     assert abs(auc(clf.loo_probabilities(), y[clf.loo_.rows]) - 0.5) < 4 * error_of_auc()
     agree = (clf.groups_[:, None] == clf.groups_) == (patient[:, None] == patient)
     assert agree.mean() > 0.999
+
+
+def test_visits_with_errors_of_measurement_are_found_without_groups():
+    """A blood pressure and a laboratory value that differ by a few units from visit to visit: in most rows by more than
+    the smallest tolerance."""
+    rng = np.random.default_rng(0)
+    patients = pd.DataFrame({"age": rng.integers(30, 80, N_PATIENTS), "bp": rng.normal(130, 15, N_PATIENTS),
+                             "chol": rng.normal(220, 40, N_PATIENTS), "sex": rng.choice(["m", "f"], N_PATIENTS),
+                             "smoker": rng.choice(["yes", "no"], N_PATIENTS)})  # fmt: skip
+    X = patients.loc[patients.index.repeat(N_VISITS)].reset_index(drop=True)
+    X["bp"] = (X["bp"] + rng.normal(0, 1, len(X))).round()
+    X["chol"] = (X["chol"] + rng.normal(0, 1.5, len(X))).round()
+    y = np.repeat(rng.integers(0, 2, N_PATIENTS), N_VISITS)
+    with pytest.warns(RepeatedRowsWarning):
+        clf = PatchworkClassifier(**SMALL).fit(X, y)
+    for p in clf.loo_opinions().values():
+        assert auc(p, y[clf.loo_.rows]) < 0.5 + 4 * error_of_auc()
 
 
 def test_a_table_appended_to_itself():
