@@ -207,9 +207,16 @@ def test_labels_the_short_way(tmp_path):
     assert found["classes"] == ["absent", "present"]
 
 
+def test_repeated_patients_are_grouped_or_kept_on_purpose(tmp_path):
+    words = ["fit", visits(tmp_path, 80), "--target", "outcome", *SHORT]
+    assert "pass --group 'patient', so that no patient is predicted from their own rows, or --keep" in complaint(*words)
+    for role, n_features in (("--group", 3), ("--keep", 4)):
+        assert document(*words, role, "patient", "--out", tmp_path / role, "--json")["features"] == n_features
+
+
 def test_a_comparison_of_repeated_patients(tmp_path):
     words = ["compare", visits(tmp_path, 80), "--target", "outcome", *SHORT, "--folds", "2"]
-    assert "'patient' identifies patients, and 80 rows share" in call(*words).stderr
+    assert "'patient' identifies patients, and 80 rows share" in complaint(*words)
     found = document(*words, "--group", "patient", "--threshold", "0.3", "--json")
     assert found["group"] == "patient"
     forest = next(one for one in found["methods"] if one["method"] == "random forest")

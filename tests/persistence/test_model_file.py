@@ -375,15 +375,17 @@ def test_a_parameter_that_came_later_has_its_default(blob, tmp_path):
         load(tmp_path / "newer")
 
 
-@pytest.mark.parametrize(("missing", "gaps"), [("auto", True), ("category", True), ("category", False), ("error", False)])
+@pytest.mark.parametrize(
+    ("missing", "gaps"), [("auto", True), ("category", True), ("category", False), ("error", False)]
+)
 def test_a_model_with_constant_columns_is_saved_and_loaded(tmp_path, missing, gaps):
     """No second-opinion terms are learned from columns that are not compared, and they have no codes."""
     rng = np.random.default_rng(0)
     number = rng.normal(size=(40, 1))
     X = np.column_stack([number, np.full(40, 3.0), [1.0] * 39 + [2.0], number])
     X[:12, 3] = np.nan if gaps else 0.0
+    clf = PatchworkClassifier(random_state=0, chains=2, draws=20, missing=missing)
     with pytest.warns(ConstantColumnWarning):
-        clf = PatchworkClassifier(random_state=0, chains=2, draws=20, missing=missing)
         clf.fit(X, number[:, 0] + rng.normal(size=40) > 0)
     clf.save(tmp_path / "model.bpatch")
     np.testing.assert_array_equal(load(tmp_path / "model.bpatch").predict_proba(X), clf.predict_proba(X))

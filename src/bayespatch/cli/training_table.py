@@ -258,10 +258,12 @@ def _looked_at(table: Training, options: TableOptions, follow_up: dict[str, Kind
             f"column {name!r} looks like an identifier: {why}{more}; pass {as_id}--drop {name!r} to remove it, or "
             f"--keep {name!r} if it is a feature"
         )
-    for name, n in findings.repeated.items():
-        say(
-            f"note: column {name!r} identifies patients, and {n} rows share a value with another row; pass --group "
-            f"{name!r}, so that no patient is predicted from their own rows"
+    repeated = {name: n for name, n in findings.repeated.items() if name not in (options.keep or ())}
+    if repeated:
+        name, n = next(iter(repeated.items()))
+        raise ValueError(
+            f"column {name!r} identifies patients, and {n} rows share a value with another row; pass --group {name!r}, "
+            f"so that no patient is predicted from their own rows, or --keep {name!r} if it is a feature"
         )
     if findings.unique:
         say(

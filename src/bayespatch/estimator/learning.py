@@ -746,8 +746,8 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             else "sampled votes do not keep them apart, so leave-one-out scores are too optimistic"
         )
         warnings.warn(
-            f"{duplicates_text(repeats, len(table.encoded.x))}; {done}. Pass the patient of each row as groups=, or "
-            f"drop the repeated rows",
+            f"{duplicates_text(repeats, len(table.encoded.x))}; {done}. Pass the patient of each row (groups= in "
+            f"Python, --group COLUMN on the command line), or drop the repeated rows",
             RepeatedRowsWarning,
             stacklevel=5,
         )

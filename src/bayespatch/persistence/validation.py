@@ -466,8 +466,7 @@ def _check_values(past: Arrays, schema: Schema, n_classes: int) -> None:
     x, y, parents = past["x"], past["y"], past["parents"]
     missing = "ignore" if schema.missing == "ignore" else "error"
     codes = np.where([column.is_compared for column in schema.columns], x, 0.0)  # columns not compared have no codes
-    voters = codes[parents], y[parents]
-    sizes = {"n_values": schema.n_values, "windows": schema.windows}
-    check_data(codes, y, *voters, **sizes, n_classes=n_classes, missing=missing)
+    table = codes, y, codes[parents], y[parents]
+    check_data(*table, n_values=schema.n_values, n_classes=n_classes, windows=schema.windows, missing=missing)
     if not np.array_equal(codes_of(schema, past["values"]), x, equal_nan=True):
         raise ValueError("values and codes of the past cases contradict each other")
