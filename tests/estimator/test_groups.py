@@ -49,7 +49,7 @@ def test_random_outcomes_of_repeated_patients_cannot_be_predicted(opinion):
 
 def test_without_groups_repeats_are_found_and_said():
     X, y, patient = visits()
-    with pytest.warns(RepeatedRowsWarning, match="of 480 rows repeat an earlier row.*groups= in Python, --group COLUMN"):
+    with pytest.warns(RepeatedRowsWarning, match="of 480 rows repeat .*groups= in Python, --group COLUMN"):
         clf = PatchworkClassifier(**SMALL).fit(X, y)
     assert abs(auc(clf.loo_probabilities(), y[clf.loo_.rows]) - 0.5) < 4 * error_of_auc()
     agree = (clf.groups_[:, None] == clf.groups_) == (patient[:, None] == patient)
