@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics import precision_recall_fscore_support
 
 from bayespatch import metrics
@@ -67,5 +67,11 @@ def measures(y: ArrayLike, probability: ArrayLike) -> dict[str, float]:
         "f_measure": float(f_measure[1]),
         "auc": float("nan") if auc is None else auc,
         "log_loss": metrics.log_loss(np.column_stack([1.0 - inside, inside]), truth.astype(np.int64)),
-        "calibration_error": metrics.expected_calibration_error(p, truth),
+        "calibration_error": expected_calibration_error(p, truth),
     }
+
+
+def expected_calibration_error(p: NDArray[np.float64], hit: NDArray[np.bool_], n_bins: int = 10) -> float:
+    """Mean gap over bins of equal width, weighted by the number of cases (Naeini, Cooper and Hauskrecht 2015)."""
+    bins = np.minimum((p * n_bins).astype(np.int64), n_bins - 1)
+    return float(np.abs(np.bincount(bins, weights=p - hit, minlength=n_bins)).sum() / len(p))

@@ -34,7 +34,7 @@ import io
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
 from os import PathLike, fspath
 from typing import TYPE_CHECKING, Literal, cast
@@ -58,6 +58,7 @@ _PARTS = (
     *("label", "kind", "unit", "levels", "phrases", "usual", "possible", "coarse"),
     *("identifier", "sensitive", "fixed", "role", "event", "threshold", "cost"),
 )
+_TEXTS = ("label", "unit", "role", "event", "threshold", "cost")
 _ROLES = ("", "follow-up", "treatment")
 _YES, _NO = ("yes", "true", "1", "x"), ("", "no", "false", "0")
 
@@ -202,23 +203,9 @@ class Entry:
 
     def to_dict(self) -> JSONObject:
         """Plain data, ready for JSON."""
-        return {
-            "kind": self.kind,
-            "label": self.label,
-            "unit": self.unit,
-            "levels": [list(level) for level in self.levels],
-            "phrases": [list(phrase) for phrase in self.phrases],
-            "usual": None if self.usual is None else list(self.usual),
-            "possible": None if self.possible is None else list(self.possible),
-            "coarse": self.coarse,
-            "identifier": self.identifier,
-            "sensitive": self.sensitive,
-            "fixed": self.fixed,
-            "role": self.role,
-            "event": self.event,
-            "threshold": self.threshold,
-            "cost": self.cost,
-        }
+        plain: JSONObject = {part.name: getattr(self, part.name) for part in fields(self)[1:]}
+        plain |= {part: list(map(list, plain[part])) for part in ("levels", "phrases")}
+        return plain | {part: plain[part] and list(plain[part]) for part in ("usual", "possible")}
 
     def _levels_text(self) -> str:
         shown = [f"{value!r} ({label})" if label != str(value) else repr(value) for value, label in self.levels[:12]]
@@ -593,27 +580,20 @@ def _entry(name: str, description: object) -> Entry:
             f"data dictionary, column {name!r}: {unknown[0]!r} is not a known key; the keys are {', '.join(_PARTS)}"
         )
     levels = _pairs(name, "levels", description.get("levels"))
-    spans = {part: _span(name, part, description.get(part)) for part in ("usual", "possible")}
+    parts: JSONObject = {part: _span(name, part, description.get(part)) for part in ("usual", "possible")}
     kind = description.get("kind")
     if not kind:
-        kind = "number" if any(spans.values()) or description.get("unit") else "any"
+        kind = "number" if any(parts.values()) or description.get("unit") else "any"
         kind = _kind_of(levels[0][0]) if levels else kind
+    parts |= {part: _flag(name, part, description.get(part)) for part in ("identifier", "sensitive", "fixed")}
+    parts |= {part: _text(name, part, description.get(part)) for part in _TEXTS}
     return Entry(
         name=name,
         kind=cast("ValueKind", kind),  # which Entry checks
-        label=_text(name, "label", description.get("label")),
-        unit=_text(name, "unit", description.get("unit")),
         levels=levels,
         phrases=_pairs(name, "phrases", description.get("phrases")),
         coarse=_width(name, description.get("coarse")),
-        identifier=_flag(name, "identifier", description.get("identifier")),
-        sensitive=_flag(name, "sensitive", description.get("sensitive")),
-        fixed=_flag(name, "fixed", description.get("fixed")),
-        role=_text(name, "role", description.get("role")),
-        event=_text(name, "event", description.get("event")),
-        threshold=_text(name, "threshold", description.get("threshold")),
-        cost=_text(name, "cost", description.get("cost")),
-        **spans,
+        **parts,
     )
 
 

@@ -159,18 +159,6 @@ def calibration_error(p: Probabilities, y: Codes, n_bins: int = 10) -> float:
     return float(np.mean([abs(part.predicted - part.observed) for curve in curves for part in curve]))
 
 
-def expected_calibration_error(p: NDArray[np.float64], hit: NDArray[np.bool_], n_bins: int = 10) -> float:
-    """Mean gap over bins of equal width, weighted by the number of cases (Naeini, Cooper and Hauskrecht 2015).
-
-    Examples
-    --------
-    >>> round(expected_calibration_error(np.array([0.25, 0.25, 0.95]), np.array([False, True, True])), 4)
-    0.1833
-    """
-    bins = np.minimum((p * n_bins).astype(np.int64), n_bins - 1)
-    return float(np.abs(np.bincount(bins, weights=p - hit, minlength=n_bins)).sum() / len(p))
-
-
 SCORES: dict[str, Callable[[Probabilities, Codes], float | None]] = {
     "accuracy": accuracy,
     "AUC": auc,

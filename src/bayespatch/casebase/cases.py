@@ -246,8 +246,8 @@ def add_cases(
     ]
     for row in stored:
         row["entry"] = seal(row["id"], row["salt"], row["values"], row["outcome"], row["patient"])
-    for start in range(0, len(stored), 5000):
-        transaction.execute(insert(cases), stored[start : start + 5000])
+    if stored:
+        transaction.execute(insert(cases), stored)
     return range(first, first + len(stored))
 
 

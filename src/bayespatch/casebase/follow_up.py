@@ -63,8 +63,7 @@ def record_all(transaction: Transaction, values: Mapping[int, Mapping[str, Value
         }
         for one in ids
     ]
-    for start in range(0, len(rows), 5000):
-        transaction.execute(insert(follow_up), rows[start : start + 5000])
+    transaction.execute(insert(follow_up), rows)
     seals = common_seal([str(row["seal"]) for row in rows])
     transaction.record("follow up", ids[0] if len(ids) == 1 else None, cases=len(ids), seals=seals)
     return [number]

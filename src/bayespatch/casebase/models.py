@@ -156,8 +156,8 @@ def write_parts(transaction: Transaction, version: int, clf: PatchworkClassifier
         clf.save(path, overwrite=True)
         content = path.read_bytes()
     transaction.execute(delete(model_parts).where(model_parts.c.version == version))
-    parts = [content[start : start + PART] for start in range(0, len(content), PART)]
-    for number, part in enumerate(parts):
+    for number, start in enumerate(range(0, len(content), PART)):
+        part = content[start : start + PART]
         transaction.execute(insert(model_parts).values(version=version, part=number, bytes=part))
     return hashlib.sha256(content).hexdigest()
 
@@ -250,9 +250,7 @@ def offer(
     transaction.execute(insert(models).values(**row))
     sha256 = write_parts(transaction, version, clf, folder)
     transaction.execute(update(models).where(models.c.version == version).values(sha256=sha256))
-    rows = [{"version": version, "case_id": case_id} for case_id in case_ids]
-    for start in range(0, len(rows), 5000):
-        transaction.execute(insert(training), rows[start : start + 5000])
+    transaction.execute(insert(training), [{"version": version, "case_id": case_id} for case_id in case_ids])
     transaction.record(
         "refit", version=version, sha256=sha256, cases=len(case_ids), known_at=known_at, based_on=based_on
     )

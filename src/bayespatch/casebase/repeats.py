@@ -43,8 +43,15 @@ class Once(NamedTuple):
         return hmac.new(self.key.encode(), request, hashlib.sha256).hexdigest()
 
 
-def earlier(connection: Connection, once: Once) -> int | None:
+def once(action: str, key: str | None, by: str, request: object) -> Once | None:
+    """A request to execute once; None without a key."""
+    return None if key is None else Once(action, key, by, request)
+
+
+def earlier(connection: Connection, once: Once | None) -> int | None:
     """The number of the result under this key; None if there is none yet."""
+    if once is None:
+        return None
     if not isinstance(once.key, str) or not 1 <= len(once.key) <= MOST_KEY:
         raise CaseBaseError(f"a key has 1 to {MOST_KEY} characters; pass a random one, such as a UUID")
     row = connection.execute(select(repeats).where(repeats.c.hash == once.hash)).first()
@@ -55,8 +62,10 @@ def earlier(connection: Connection, once: Once) -> int | None:
     return int(row.result)
 
 
-def keep(transaction: Transaction, once: Once, result: int) -> None:
+def keep(transaction: Transaction, once: Once | None, result: int) -> None:
     """Store the result in the transaction that produces it, and delete old ones."""
+    if once is None:
+        return
     transaction.execute(delete(repeats).where(repeats.c.at < ago(KEPT)))
     row = {"hash": once.hash, "request": once.content, "result": result, "at": transaction.at}
     transaction.execute(insert(repeats).values(**row))

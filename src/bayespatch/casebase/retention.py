@@ -133,8 +133,7 @@ def forget_again(database: Database, log: str | os.PathLike[str], by: str) -> li
         live = select(cases.c.id).where(cases.c.id.in_(wanted), cases.c.state != WITHDRAWN).order_by(cases.c.id)
         again = [int(number) for number in transaction.execute(live).scalars()]
         for number in again:
-            if transaction.execute(select(cases.c.state).where(cases.c.id == number)).scalar() != WITHDRAWN:
-                forget_in(transaction, number, "forgotten before the backup was restored", database)
+            forget_in(transaction, number, "forgotten before the backup was restored", database)
         if again:
             pending(transaction, True)
         _close_again(transaction, later)

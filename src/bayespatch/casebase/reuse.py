@@ -97,8 +97,8 @@ class Reuse:
                 definition = case_rows.required_definition(connection)
                 plain = definition.features.check_row(values)
                 request = [plain, case, external_id, *([patient] if patient else [])]
-                once = None if key is None else repeats.Once("consult", key, by, request)
-                if once is not None and (earlier := repeats.earlier(connection, once)) is not None:
+                once = repeats.once("consult", key, by, request)
+                if (earlier := repeats.earlier(connection, once)) is not None:
                     with self._database.writing(by) as transaction:
                         return _read_again(transaction, earlier)
                 number = consultations.visited(connection, case, external_id)
@@ -109,15 +109,14 @@ class Reuse:
             shown["about"] |= model.about(clf)
             try:
                 with self._database.writing(by) as transaction:
-                    if once is not None and (earlier := repeats.earlier(transaction.connection, once)) is not None:
+                    if (earlier := repeats.earlier(transaction.connection, once)) is not None:
                         return _read_again(transaction, earlier)
                     if self._state(transaction.connection) != model.state:
                         raise _ModelChanged
                     number = consultations.visited(transaction.connection, case, external_id)
                     version = model.state.version
                     seen = consultations.store(transaction, number, external_id, plain, shown, version, named)
-                    if once is not None:
-                        repeats.keep(transaction, once, seen.id)
+                    repeats.keep(transaction, once, seen.id)
                     return seen
             except _ModelChanged:
                 continue

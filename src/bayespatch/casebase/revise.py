@@ -30,17 +30,16 @@ class Revise:
         ...     base.decide(seen.id, "well", by="Dr. Roe", reason="the pain is from a broken rib").agrees
         False
         """
-        once = None if key is None else repeats.Once("decide", key, by, [consultation, decided, reason, code])
+        once = repeats.once("decide", key, by, [consultation, decided, reason, code])
         with self._database.writing(by) as transaction:
-            if once is not None and (earlier := repeats.earlier(transaction.connection, once)) is not None:
+            if (earlier := repeats.earlier(transaction.connection, once)) is not None:
                 decision = consultations.decision_of(transaction.connection, earlier)
                 if decision is None:
                     raise NotFoundError(f"consultation {earlier} no longer exists")
                 transaction.record("read", consultations.find(transaction.connection, earlier).case_id)
                 return decision
             decision = consultations.decide(transaction, consultation, decided, reason, code)
-            if once is not None:
-                repeats.keep(transaction, once, consultation)
+            repeats.keep(transaction, once, consultation)
             return decision
 
     def decide_together(self, new: Sequence[tuple[int, object, str, str]], *, by: str) -> list[Decision]:
@@ -70,14 +69,13 @@ class Revise:
         ...     base.outcome(seen.case_id, "sick", by="registry").state
         'open'
         """
-        once = None if key is None else repeats.Once("outcome", key, by, [case, outcome])
+        once = repeats.once("outcome", key, by, [case, outcome])
         with self._database.writing(by) as transaction:
-            if once is not None and (earlier := repeats.earlier(transaction.connection, once)) is not None:
+            if (earlier := repeats.earlier(transaction.connection, once)) is not None:
                 transaction.record("read", earlier)
                 return case_rows.as_case(case_rows.find(transaction.connection, earlier))
             case_now = case_rows.record_outcome(transaction, case, outcome)
-            if once is not None:
-                repeats.keep(transaction, once, case_now.id)
+            repeats.keep(transaction, once, case_now.id)
             return case_now
 
     def record_follow_up(self, case: int | str, values: Mapping[str, object], *, by: str) -> follow_up.Recording:

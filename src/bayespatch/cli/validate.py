@@ -125,7 +125,7 @@ def _summary(result: JSONObject) -> str:
             [
                 one["value"],
                 str(one["n"]),
-                *(_number(one["scores"][name]) for name in ("AUC", "log loss", "Brier score")),
+                *(_number(one["scores"][name]) for name in names),
             ]
             + [f"{100 * one['stated'][name]:.0f}% / {100 * one['observed'][name]:.0f}%" for name in one["stated"]]
             for one in result["periods"]

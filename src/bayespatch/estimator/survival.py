@@ -92,8 +92,8 @@ random_state, progress
     ----------
     unique_times_ : array of shape (T,)
         Times of the events in the training table.
-    event_times_, n_features_in_, feature_names_in_, feature_importances_
-        As in scikit-survival and scikit-learn.
+    n_features_in_, feature_names_in_, feature_importances_
+        As in scikit-learn.
     schema_, posterior_, diagnostics_, hyper_, tuning_, parents_, cases_, x_, values_, loo_, ids_, opinion_, pool_
         As in `PatchworkClassifier`.
 
@@ -228,11 +228,6 @@ random_state, progress
     def unique_times_(self) -> Array:
         """Times of the events in the training table, (T,)."""
         return self._fitted().event_times
-
-    @property
-    def event_times_(self) -> Array:
-        """The same as `unique_times_`, under the name used by scikit-survival's Cox models."""
-        return self.unique_times_
 
     def predict(self, X: TableLike) -> Array:
         """Risk scores: the probability that the event has happened, averaged over the event times.
