@@ -91,7 +91,7 @@ def test_calls_go_forward(walks, call):
 
 
 def test_an_upward_call_is_found(monkeypatch):
-    monkeypatch.setattr(validation, "_listed", terminal.as_json)
+    monkeypatch.setattr(validation, "listed", lambda words, most: terminal.as_json(words))
 
     def refuse():
         with pytest.raises(ValueError, match="is not valid"):

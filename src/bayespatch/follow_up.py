@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.encode.column import number_text
-from bayespatch.encode.table import PlainColumn, PlainTable, Value, listed
+from bayespatch.encode.table import PlainColumn, PlainTable, Value
 from bayespatch.survival import (
     check_times,
     cumulative_incidence,
@@ -37,7 +37,7 @@ from bayespatch.survival import (
     weighted_quantiles,
 )
 from bayespatch.types import AnyArray, JSONMapping, JSONObject
-from bayespatch.validation import check_choice, remedy
+from bayespatch.validation import check_choice, listed, remedy
 
 Array = NDArray[np.float64]
 Kind = Literal["category", "number", "treatment", "time"]

@@ -6,7 +6,7 @@ converted to the `Data` and `Model` that the engines expect, so no engine checks
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from difflib import get_close_matches
 from numbers import Integral
 from typing import Literal, cast
@@ -66,6 +66,17 @@ def remedy(name: str, names: Iterable[object], otherwise: str) -> str:
     """
     near = closest(name, names)
     return f"did you mean {near!r}?" if near else otherwise
+
+
+def listed(names: Iterable[object], most: int = 6) -> str:
+    """A list of names for a sentence.
+
+    >>> listed(["age", "sex", "chol"], most=2)
+    "'age', 'sex' and 1 more"
+    """
+    all_names = list(names)
+    shown = ", ".join(repr(str(name)) for name in all_names[:most])
+    return shown + (f" and {len(all_names) - most} more" if len(all_names) > most else "")
 
 
 def check_count(name: str, value: object, at_least: int, at_most: int | None = None) -> int:
@@ -239,7 +250,7 @@ def check_choice(name: str, value: object, choices: Iterable[str]) -> str:
     """Check an argument that must be one of several strings."""
     words = tuple(choices)
     if not isinstance(value, str) or value not in words:
-        raise ValueError(f"{name}={value!r} is not valid; choose one of {_listed(words)}")
+        raise ValueError(f"{name}={value!r} is not valid; choose one of {listed(words, len(words))}")
     return value
 
 
@@ -474,7 +485,3 @@ def _values_at(values: NDArray[np.float64], where: NDArray[np.intp]) -> str:
 def _plain(value: float) -> str:
     """A number as a person would write it: 3, not 3.0."""
     return f"{float(value):.6g}"
-
-
-def _listed(words: Sequence[str]) -> str:
-    return ", ".join(repr(word) for word in words)

@@ -95,7 +95,7 @@ def test_a_column_of_which_the_sample_has_nothing():
     drawn = in_parts(X, Y.reindex(range(500), fill_value="well")).sample(0, classes=False, most=50).X.index
     X.loc[np.setdiff1d(np.arange(500), drawn)[0], "rare"] = 1.0
     sample = in_parts(X, Y.reindex(range(500), fill_value="well")).sample(0, classes=False, most=50)
-    with pytest.raises(ValueError, match="column 'rare' has too few values: all 50 rows"):
+    with pytest.raises(ValueError, match="column 'rare' has too few values: it is empty in all 50 sampled rows"):
         Schema.learn(sample.X, whole=sample.summary)
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from bayespatch.source.frame import MOST_COLUMNS, check_names, frame_of, listed, refuse
+from bayespatch.source.frame import MOST_COLUMNS, check_names, frame_of, refuse
 
 
 @pytest.mark.parametrize(
@@ -26,6 +26,5 @@ def test_rows_of_a_database_become_a_frame():
         frame_of("db", ["n"], [])
 
 
-def test_a_sentence_names_a_few():
-    assert listed("abc", most=2) == "'a', 'b' and 1 more"
+def test_an_error_names_the_source():
     assert str(refuse("a.csv", "is empty")) == "a.csv: is empty"

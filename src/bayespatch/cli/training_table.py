@@ -34,10 +34,10 @@ from bayespatch.dictionary import Dictionary
 from bayespatch.source import Training, read, training_table
 from bayespatch.source.columns import notice
 from bayespatch.source.dates import Interval, in_period
-from bayespatch.source.frame import listed
 from bayespatch.source.parquet_parts import column_names, one_after_the_other, training_parts
 from bayespatch.source.roles import check_column, check_identifiers, outcomes_of
 from bayespatch.types import Parameters
+from bayespatch.validation import listed
 
 if TYPE_CHECKING:
     from bayespatch.encode import Sample

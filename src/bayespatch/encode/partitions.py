@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bayespatch.encode.summary import TableSummary, merged, summarise
-from bayespatch.encode.table import DataFrame, Series, listed, read_table
-from bayespatch.validation import remedy
+from bayespatch.encode.table import DataFrame, Series, read_table
+from bayespatch.validation import listed, remedy
 
 if TYPE_CHECKING:
     from bayespatch.encode.schema import Schema

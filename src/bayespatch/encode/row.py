@@ -10,8 +10,8 @@ import narwhals as nw
 import numpy as np
 
 from bayespatch.encode.schema import Schema
-from bayespatch.encode.table import PlainTable, listed, read_table
-from bayespatch.validation import remedy
+from bayespatch.encode.table import PlainTable, read_table
+from bayespatch.validation import listed, remedy
 
 
 def read_row(row: object, schema: Schema) -> PlainTable:

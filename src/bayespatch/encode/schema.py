@@ -27,9 +27,9 @@ from bayespatch.encode.bins import Cut, learn_edges, read_cut, read_outcome
 from bayespatch.encode.column import MISSING_NUMBER, Column, ColumnKind
 from bayespatch.encode.ranks import Share, learn_knots, rank_window, read_share
 from bayespatch.encode.summary import ColumnSummary, TableSummary, summarise
-from bayespatch.encode.table import LARGEST, PlainColumn, PlainTable, Value, family_of, listed, read_table
+from bayespatch.encode.table import LARGEST, PlainColumn, PlainTable, Value, family_of, read_table
 from bayespatch.types import JSONObject
-from bayespatch.validation import check_choice, check_count
+from bayespatch.validation import check_choice, check_count, listed
 
 # Options of `Schema.learn` for coding columns of numbers. Any, because column names may have any type, and a Mapping
 # with str keys is not a Mapping with object keys.

@@ -13,7 +13,8 @@ from itertools import chain
 
 import numpy as np
 
-from bayespatch.encode.table import Family, PlainColumn, PlainTable, Value, listed, plain_values
+from bayespatch.encode.table import Family, PlainColumn, PlainTable, Value, plain_values
+from bayespatch.validation import listed
 
 MOST_LEVELS = 100_000  # of a text column; partitioned tables with more are rejected
 MOST_NUMBERS = 1_000  # distinct numbers of a column that are recorded, unless they are category codes

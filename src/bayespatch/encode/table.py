@@ -21,6 +21,8 @@ from narwhals.exceptions import DuplicateError
 from narwhals.typing import IntoDataFrame, IntoSeries
 from numpy.typing import NDArray
 
+from bayespatch.validation import listed
+
 if TYPE_CHECKING:
     import pandas
 
@@ -33,7 +35,6 @@ Value = str | bool | float
 LARGEST = 1e25  # larger than any measurement, and far from the code of a missing number
 _MISSING_TYPES = ("NoneType", "NAType", "NaTType")
 _TIME_TYPES = ("date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "Timestamp", "Timedelta")
-_MOST_NAMED = 4  # names or values that a message lists before "and 3 more"
 
 
 @dataclass(frozen=True, eq=False)
@@ -322,12 +323,6 @@ def _refuse_time(name: str, kind: str) -> NoReturn:
         f"column {name!r} contains dates or times ({kind}), which rarely repeat; convert them to a year, an age in "
         f"years or days since an event, or drop the column"
     )
-
-
-def listed(names: Sequence[str]) -> str:
-    """``'age', 'sex' and 3 more``."""
-    shown = ", ".join(repr(name) for name in names[:_MOST_NAMED])
-    return shown + (f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else "")
 
 
 def family_of(value: object) -> Family:

@@ -11,7 +11,8 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from bayespatch.source.frame import import_pandas, listed
+from bayespatch.source.frame import import_pandas
+from bayespatch.validation import listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series, Timestamp

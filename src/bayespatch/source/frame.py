@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING
+
+from bayespatch.validation import listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -63,14 +65,3 @@ def plain_text(value: object) -> str:
     ('3', '2.5', 'a')
     """
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
-
-
-def listed(names: Iterable[object], most: int = 6) -> str:
-    """A list of names for a sentence.
-
-    >>> listed(["age", "sex", "chol"], most=2)
-    "'age', 'sex' and 1 more"
-    """
-    all_names = list(names)
-    shown = ", ".join(repr(str(name)) for name in all_names[:most])
-    return shown + (f" and {len(all_names) - most} more" if len(all_names) > most else "")

@@ -8,7 +8,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias, cast
 
-from bayespatch.source.frame import import_pandas, listed
+from bayespatch.source.frame import import_pandas
+from bayespatch.validation import listed
 
 if TYPE_CHECKING:
     from pandas import DataFrame

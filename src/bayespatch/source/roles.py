@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from bayespatch.source.dates import Interval, holds_dates, remade, with_intervals
-from bayespatch.source.frame import listed
-from bayespatch.validation import remedy
+from bayespatch.validation import listed, remedy
 
 if TYPE_CHECKING:
     from pandas import DataFrame, Series
