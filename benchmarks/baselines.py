@@ -1,7 +1,7 @@
-"""What people would use instead of a patchwork, tuned as people would.
+"""The usual alternatives to a patchwork, tuned as usual.
 
-Every model gets the raw table (numbers with NaN, pandas categories) and one thread. What is tuned is tuned by the log
-loss of a stratified 5-fold cross-validation within the training data.
+Every model gets the raw table (numbers with NaN, pandas categories) and one thread. Settings are
+chosen by the log loss of a stratified 5-fold cross-validation within the training data.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def numbers_and_categories(X: pd.DataFrame) -> tuple[list[str], list[str]]:
 
 
 def scaled(X: pd.DataFrame) -> Any:
-    """Numbers scaled, medians for missing ones and a mark for it; categories one-hot, missing is one."""
+    """Scale numbers, replace missing ones with the median, with an indicator; encode categories one-hot."""
     numbers, categories = numbers_and_categories(X)
     filled = make_pipeline(SimpleImputer(strategy="median", add_indicator=True), StandardScaler())
     return make_column_transformer((filled, numbers), (OneHotEncoder(handle_unknown="ignore"), categories))

@@ -1,7 +1,7 @@
-"""The case base: importing and searching 100,000 cases, and what a consultation costs beside the prediction itself.
+"""The case base: import and search of 100,000 cases, and a consultation compared with the prediction itself.
 
-In a SQLite file on disk, synchronous FULL. A consultation is held against the explanation that it stores, made by the
-same model in the same round; the case base is filled with the heart data and the model has its default settings.
+In a SQLite file on disk, with synchronous=FULL. A consultation is compared with the explanation that it stores,
+computed by the same model in the same round, on the heart data with default settings.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SEARCHES: dict[str, dict[str, Any]] = {
 
 
 def cases(n: int) -> Any:
-    """Patients like those of the heart data: each column drawn from its own values."""
+    """Simulated patients: each column is drawn at random from the heart data."""
     X, y = datasets.load_heart()
     rng = np.random.default_rng(0)
     table = X.sample(n, replace=True, random_state=0, ignore_index=True)
@@ -102,7 +102,7 @@ def large(section: Section, folder: Path, n: int, tell: Say) -> None:
 
 
 def consultations(section: Section, folder: Path, quick: bool, tell: Say) -> None:
-    """What keeping a consultation adds to making its explanation."""
+    """The time for a consultation, compared with its explanation alone."""
     X, y = datasets.load_heart()
     table = X.assign(outcome=y.to_numpy())
     table.attrs = {}

@@ -1,10 +1,10 @@
-"""What reading a table in many Parquet files costs before a fit: seconds, bytes, memory of the calling process.
+"""The cost of reading a table in many Parquet files before a fit: seconds, bytes, memory of the calling process.
 
     python benchmarks/dask_frames.py --rows 200000 1000000 4000000
 
-Files of 100,000 rows with 19 columns (10 of numbers, 6 of texts, 3 of small whole numbers) are read by one Dask worker
-of one thread: once for all rows, once for a sample of 100,000. Each size has a calling process of its own, whose memory
-is compared after the first file and after all. Writes results/dask_frames.csv.
+One Dask worker with one thread reads files of 100,000 rows and 19 columns (10 of numbers, 6 of strings, 3 of small
+integers): once for all rows, once for a sample of 100,000. Each size runs in a separate process, whose memory after the
+first file is compared with that after all files. Writes results/dask_frames.csv.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def table(n: int, seed: int) -> pd.DataFrame:
 
 
 def peak() -> float:
-    """The most memory that this process has had, in MB."""
+    """Peak memory of this process, in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
 
 

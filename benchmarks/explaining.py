@@ -1,4 +1,4 @@
-"""What an explanation costs: by the clock, and beside a prediction of the same cases."""
+"""The time for an explanation, in seconds and relative to predicting the same cases."""
 
 from __future__ import annotations
 

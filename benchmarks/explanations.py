@@ -1,13 +1,13 @@
-"""How concentrated, complete, stable and cheap explanations are.
+"""How concentrated, complete, stable and fast explanations are.
 
-``python benchmarks/explanations.py --suite FOLDER`` needs about a minute per table and core; FOLDER has hepatitis.csv
-and other tables. ``--parts`` and ``--tables`` run some of it.
+``python benchmarks/explanations.py --suite FOLDER`` takes about a minute per table and core; FOLDER contains
+hepatitis.csv and other tables. ``--parts`` and ``--tables`` select parts and tables.
 
-- concentration: how many past cases carry an answer, and the slope that turns their votes into probabilities
-- scaling: what fewer or more voters would cost, with all log weights scaled, and slope and pool learned anew
-- groups: how many votes the groups account for, whether they can be named, whether two seeds agree
-- attribution: points against "set each value to missing", sums, errors and cost
-- guards: how often each warning is given on held-out rows, and how often a check of the answer fails
+- concentration: how many past cases determine an answer, and the slope that converts their votes to probabilities
+- scaling: the log loss with fewer or more voters: all log weights are scaled, slope and pool relearned
+- groups: the share of votes in the groups, the number of stated values, and whether two seeds agree
+- attribution: points compared with "set each value to missing", sums, errors and run time
+- guards: how often each warning occurs on held-out rows, and how often a check fails
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def folds(some: Table, n: int, options: argparse.Namespace) -> Iterator[tuple[ND
 
 
 def concentration_part(section: Section, some: Table, options: argparse.Namespace) -> None:
-    """How many past cases carry the answer on held-out rows."""
+    """How many past cases determine the answer for held-out rows."""
     effective, half, five, slopes, losses = [], [], [], [], []
     for rest, fold in folds(some, N_FOLDS, options):
         clf = fitted(some, rest, 0, options)
@@ -122,7 +122,7 @@ def scaling_part(section: Section, some: Table, options: argparse.Namespace) -> 
 
 
 def groups_part(section: Section, some: Table, options: argparse.Namespace) -> None:
-    """What groups account for, and whether two seeds find the same ones."""
+    """The share of the votes in groups, and whether two seeds find the same groups."""
     rest, fold = next(folds(some, 4, options))
     both = [fitted(some, rest, seed, options).explain_all(some.X.iloc[fold], exclude_self=False) for seed in (0, 1)]
     counts = [len(why.groups) for why in both[0]]
@@ -159,7 +159,7 @@ def matching(first: Explanation, second: Explanation) -> float:
 
 
 def attribution_part(section: Section, some: Table, options: argparse.Namespace) -> None:
-    """Points beside the changes when each value is set to missing, one at a time."""
+    """Points compared with the changes when each value is set to missing, one at a time."""
     rest, fold = next(folds(some, 4, options))
     clf = fitted(some, rest, 0, options)
     X = some.X.iloc[fold]
@@ -201,7 +201,7 @@ def without(column: Any) -> Any:
 
 
 def attribution_cost(clf: PatchworkClassifier, X: Any) -> float:
-    """Seconds that explanations spend on the points over the seconds of everything else."""
+    """Seconds for the points, divided by the seconds for everything else in an explanation."""
     seconds = [0.0]
     original = attribution.attribute
 
@@ -288,7 +288,7 @@ def parse_options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--suite", type=Path, metavar="FOLDER", help="folder with hepatitis.csv")
     parser.add_argument("--parts", nargs="+", choices=list(PARTS), default=list(PARTS), help="run these parts only")
-    parser.add_argument("--tables", nargs="+", default=list(SHOWN), help="on these tables only")
+    parser.add_argument("--tables", nargs="+", default=list(SHOWN), help="use these tables only")
     parser.add_argument("--jobs", type=int, default=1, help="threads")
     parser.add_argument(
         "--quick", action="store_true", help="use short chains and one fold, to check that everything runs"

@@ -1,4 +1,4 @@
-"""What a fit with the default settings costs, tuning included: by the clock, and as the table grows."""
+"""The time for a fit with default settings, including tuning, and its growth with the size of the table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SIZES = ((250, 10), (500, 10), (1000, 10), (500, 20))  # cases, which are all pa
 
 
 def simulated(n_cases: int, n_features: int) -> tuple[pd.DataFrame, np.ndarray]:
-    """Columns of numbers, of which the first three tell something about the outcome."""
+    """Numeric columns; the first three are informative about the outcome."""
     rng = np.random.default_rng(0)
     x = rng.normal(size=(n_cases, n_features))
     y = x[:, :3].sum(axis=1) + rng.normal(size=n_cases) > 0
@@ -24,7 +24,7 @@ def simulated(n_cases: int, n_features: int) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def seconds_of(X: pd.DataFrame, y: np.ndarray, draws: int) -> tuple[float, float]:
-    """By the clock and of the processor."""
+    """Wall-clock and processor seconds."""
     clf = PatchworkClassifier(draws=draws, warmup=draws, random_state=0, n_jobs=2)
     wall, processor = time.perf_counter(), time.process_time()
     with warnings.catch_warnings():

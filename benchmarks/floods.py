@@ -1,8 +1,8 @@
-"""Honest requests to ``bayespatch serve`` while somebody floods it: slow heads, idle connections, other charsets.
+"""Regular requests to ``bayespatch serve`` during floods: slow headers, idle connections, other charsets.
 
 ``python benchmarks/floods.py`` starts a server on the heart data on the loopback address and sends consultations, past
-cases and health checks at a steady rate, first alone and then beside each flood. `--connections` are held at once (the
-server keeps 800), every flood lasts `--seconds`. 99 of 100 honest requests are to be answered within a second.
+cases and health checks at a steady rate, first without and then during each flood. A flood keeps `--connections` open
+(the server allows 800) for `--seconds`. Target: 99% of the regular requests answered within a second.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Flood = Callable[[int, asyncio.Event], Awaitable[None]]
 
 
 async def slow_heads(port: int, end: asyncio.Event) -> None:
-    """A request whose head never ends, a byte now and then; again when it is closed."""
+    """Send a header that never ends, a byte at a time; reconnect when the connection is closed."""
     while not end.is_set():
         with suppress(OSError):
             _, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -80,7 +80,7 @@ FLOODS: dict[str, tuple[Flood | None, int]] = {  # and how many connections at m
 
 
 async def honest(server: Server, rate: float, seconds: float) -> dict[str, Any]:
-    """Requests at a steady rate, each on a connection of its own; seconds count from when each was due."""
+    """Requests at a steady rate, each on a separate connection; seconds are measured from the scheduled time."""
     kinds: list[dict[str, Any]] = [
         {"method": "POST", "url": "/api/v1/consultations"},
         {"method": "GET", "url": "/api/v1/cases?limit=20"},
@@ -109,7 +109,7 @@ async def honest(server: Server, rate: float, seconds: float) -> dict[str, Any]:
 
 
 async def beside(server: Server, flood: Flood | None, n: int, rate: float, seconds: float) -> dict[str, Any]:
-    """Honest requests beside a flood of n connections."""
+    """Regular requests during a flood of n connections."""
     end = asyncio.Event()
     tasks = [asyncio.create_task(flood(server.port, end)) for _ in range(n)] if flood is not None else []
     await asyncio.sleep(2.0 if tasks else 0.0)
@@ -122,7 +122,7 @@ async def beside(server: Server, flood: Flood | None, n: int, rate: float, secon
 
 
 def main() -> None:
-    """Print what was found as JSON."""
+    """Print the results as JSON."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--connections", type=int, default=400)
     parser.add_argument("--rate", type=float, default=10.0)

@@ -1,9 +1,9 @@
-"""The CUDA engine on a real GPU: is it right, how fast is it, and how long does a whole study take?
+"""The CUDA engine on a real GPU: correctness, speed, and the time for a complete study.
 
     python benchmarks/gpu.py --parts updates exact speed models end --data FOLDER --out FOLDER
 
-Every speed is a ratio of two things measured in this run, on this machine. Results go to ``gpu.json`` in --out (the
-variable OUT, or benchmarks/results), where other parts that ran on this GPU stay. Install the engine first:
+Every speed is a ratio of two measurements from the same run. Results go to ``gpu.json`` in --out (the
+variable OUT, or benchmarks/results), where results of other parts from the same GPU are kept. Install the engine first:
 ``pip install ./cuda``.
 """
 
@@ -51,7 +51,7 @@ CPU_CASES = 2_000  # on which one core is timed; its time is proportional to the
 
 
 def seconds_a_sweep(engine: Any, at_least: float, n_settling: int = 15) -> float:
-    """Of a chain in its stationary phase; the median of five runs on a warm GPU."""
+    """Seconds per sweep of a chain in its stationary phase: the median of five runs on a warm GPU."""
     state = engine.start(0, 0)
     for _ in range(n_settling):
         engine.sweep(state, adapt=True)
@@ -73,7 +73,7 @@ def seconds_a_sweep(engine: Any, at_least: float, n_settling: int = 15) -> float
 
 
 def arithmetic_limit(n_cases: int, n_parents: int, n_features: int) -> float:
-    """Seconds for two operations (a fused multiply-add and a product) per case, parent and feature, nothing else."""
+    """Seconds for only two operations (a fused multiply-add and a product) per case, parent and feature."""
     device = cuda.get_current_device()
     lanes = device.MULTIPROCESSOR_COUNT * 128
     return 2.0 * n_cases * n_parents * n_features / (lanes * device.CLOCK_RATE * 1e3)
@@ -88,7 +88,7 @@ def model(kind: Any, n_parents: int) -> Model:
 
 
 def speed(kinds: tuple[str, ...] = ("I",), sizes: Any = SIZES) -> list[dict[str, Any]]:
-    """Milliseconds a sweep on the GPU and on one core of this machine."""
+    """Milliseconds per sweep on the GPU and on one core of this machine."""
     rows = []
     for kind in kinds:
         for size in sizes:
@@ -109,7 +109,7 @@ def speed(kinds: tuple[str, ...] = ("I",), sizes: Any = SIZES) -> list[dict[str,
 
 
 def models() -> list[dict[str, Any]]:
-    """Models II and III beside Model I, at full size."""
+    """Models II and III compared with Model I, at full size."""
     rows = []
     data = problem(*FULL)
     for kind in KINDS:
@@ -121,7 +121,7 @@ def models() -> list[dict[str, Any]]:
 
 
 def updates(n_updates: int = 3) -> list[dict[str, Any]]:
-    """Neighbors found on the GPU against those that the definitions give with the same random numbers."""
+    """Neighbors from the GPU compared with those computed from the definitions with the same random numbers."""
     from tests.cuda.update_at_hand import update
     from tests.problems import random_data
 
@@ -143,7 +143,7 @@ def updates(n_updates: int = 3) -> list[dict[str, Any]]:
 
 
 def exact(n_draws: int) -> list[dict[str, Any]]:
-    """Means of z, z*w, q and kappa against the enumerated posterior: the test of the other engines, on the GPU."""
+    """Means of z, z*w, q and kappa compared with the enumerated posterior, as in the tests of other engines."""
     from tests.montecarlo import check_against_exact
     from tests.problems import PROBLEMS
 
@@ -162,7 +162,7 @@ def exact(n_draws: int) -> list[dict[str, Any]]:
 
 
 def given(n_draws: int) -> list[dict[str, Any]]:
-    """Means of z and z*w given q against sums over all settings, in four chains; the largest number of errors off."""
+    """Means of z and z*w given q, compared with sums over all settings; the largest difference in errors."""
     from tests.enumeration import enumerate_posterior
     from tests.montecarlo import batch_means
     from tests.problems import PROBLEMS
@@ -197,9 +197,9 @@ def given(n_draws: int) -> list[dict[str, Any]]:
 
 
 def end_to_end(folder: Path) -> dict[str, Any]:
-    """Load, encode, 4 chains x 500 sweeps, 20,000 held-out cases predicted; and who the neighbors of some of them are.
+    """Load, encode, 4 chains x 500 sweeps, predict 20,000 held-out cases, find the neighbors of some.
 
-    The latter beside all cores of the machine, which ask each neighbor in turn who should be in its place.
+    The neighbors are also found on all cores of the machine, which replace one neighbor at a time.
     """
     from sklearn.metrics import log_loss, roc_auc_score
 
@@ -256,7 +256,9 @@ def main() -> None:
         default=["updates", "exact", "speed", "models"],
         choices=["updates", "exact", "given", "speed", "models", "end"],
     )
-    parser.add_argument("--draws", type=int, default=2000, help="of each of four chains, for the exact posteriors")
+    parser.add_argument(
+        "--draws", type=int, default=2000, help="draws of each of four chains, for the exact posteriors"
+    )
     parser.add_argument("--data", type=Path, default=ROOT / "shared" / "data" / "readmission")
     parser.add_argument("--out", type=Path, default=Path(os.environ.get("OUT", ROOT / "benchmarks" / "results")))
     options = parser.parse_args()

@@ -1,10 +1,10 @@
-"""Closed-form votes on a real GPU: equal to the CPU's, and how fast.
+"""Closed-form votes on a real GPU: agreement with the CPU, and speed.
 
     python benchmarks/gpu_votes.py --prepare diabetic_data.csv.gz --coded coded.npz    # anywhere, with all packages
     python benchmarks/gpu_votes.py --coded coded.npz --out FOLDER                      # on the GPU machine
 
-The first command codes the readmission file: first stay of each patient, the paper's 19 features, a fifth of the
-patients held out. The second needs NumPy, SciPy, Numba and numba-cuda only. It
+The first command codes the readmission file: first stay of each patient, the paper's 19 features, with a fifth of
+the patients held out. The second needs only NumPy, SciPy, Numba and numba-cuda. It
 
 1. compares votes, shares of the votes and leave-one-out gradients of random tables on GPU and CPU;
 2. learns the importances of readmission and predicts the held-out patients, on the GPU and on the CPU;
@@ -39,7 +39,7 @@ N_VOTING = 100  # draws that vote
 
 
 def import_parts() -> Any:
-    """The modules that are timed, also where the package's other dependencies or bayespatch-cuda are not installed."""
+    """Import the timed modules, even if bayespatch-cuda or other dependencies of the package are not installed."""
     sys.path[:0] = [str(ROOT / "src"), str(ROOT / "cuda" / "src"), str(ROOT / "benchmarks")]
     vars(np)["row_stack"] = np.vstack  # numba-cuda 0.30 asks for it when it first compiles; NumPy 2.5 has dropped it
     if "cuda" not in metadata.entry_points(group="bayespatch.votes").names:
@@ -55,7 +55,7 @@ def import_parts() -> Any:
 
 
 def offer_entry_points() -> None:
-    """Announce bayespatch-cuda as its installation would."""
+    """Register bayespatch-cuda as its installation would."""
     project = tomllib.loads((ROOT / "cuda" / "pyproject.toml").read_text())["project"]
     folder = Path(tempfile.mkdtemp()) / "bayespatch_cuda-0.dist-info"
     folder.mkdir()
@@ -184,7 +184,7 @@ def scores(y: np.ndarray, p: np.ndarray) -> dict[str, float]:
 
 
 def million(parts: Any, engine: str) -> dict[str, float]:
-    """One case, and 1,000, against 1,000,000 past cases x 20."""
+    """Votes of 1,000,000 past cases with 20 columns on one case and on 1,000."""
     rng = np.random.default_rng(0)
     x = rng.integers(0, 4, (1_000_000, 20)).astype(float)
     index = parts.retrieval.CaseIndex.build(x, rng.integers(0, 2, len(x)), 2, [(0.0,)] * 20)

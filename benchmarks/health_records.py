@@ -1,8 +1,8 @@
-"""Health records: how long the import of a bulk export takes.
+"""Health records: the time for importing a bulk export.
 
 ``python benchmarks/health_records.py`` writes an export of synthetic patients (`tests/fhir/synthetic.py`), and reads it
-as ``bayespatch casebase import --mapping`` does: every resource checked, mapped and converted, and the cases added to
-a new case base. 10,000 patients within a minute are wanted.
+as ``bayespatch casebase import --mapping`` does: every resource is validated, mapped and converted, and the cases
+are added to a new case base. Target: 10,000 patients within a minute.
 """
 
 from __future__ import annotations

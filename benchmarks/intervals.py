@@ -1,10 +1,10 @@
-"""Coverage of 90 % intervals on simulated tables whose true probabilities are known.
+"""Coverage of 90% intervals on simulated tables with known true probabilities.
 
     python benchmarks/intervals.py --jobs 16
 
-Three kinds of truth (a sum over features, an interaction, groups of cases), two and four classes. Counted are the
-true risk of patients with predictions like this one, which is what the interval is for (`among_similar`), and the
-true risk of the one patient. A bootstrap of the whole fit is measured beside it.
+Three true models (a sum over features, an interaction, groups of cases), with two and four classes. Coverage is
+measured for the mean true risk of patients with similar predictions, which the interval is meant to contain
+(`among_similar`), and for the true risk of each patient. A bootstrap of the whole fit is measured for comparison.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Task(NamedTuple):
 def truth(kind: str, n_classes: int, x: np.ndarray) -> np.ndarray:
     """The probabilities of the classes, (n, M), of rows of six numbers.
 
-    "sum": each class has a sum over the features, one of them curved. "interaction": the sign of a product decides
-    between two halves of the classes, beside a straight line. "groups": six groups, each with probabilities of its own.
+    "sum": each class has a sum over the features, one of them curved. "interaction": a linear term, and the sign of
+    a product that decides between two halves of the classes. "groups": six groups with separate probabilities.
     """
     rng = np.random.default_rng(n_classes)
     if kind == "sum":
@@ -72,7 +72,7 @@ def fitted(x: np.ndarray, y: np.ndarray, seed: int) -> PatchworkClassifier:
 
 
 def among_similar(stated: np.ndarray, p: np.ndarray) -> np.ndarray:
-    """The mean true probability of the cases whose stated probability is nearest, (n, M), class by class."""
+    """The mean true probability of the cases with the nearest predicted probabilities, (n, M), class by class."""
     found = np.empty_like(p)
     for m in range(p.shape[1]):
         order = np.argsort(stated[:, m], kind="stable")
@@ -82,7 +82,7 @@ def among_similar(stated: np.ndarray, p: np.ndarray) -> np.ndarray:
 
 
 def counted(ends: np.ndarray, p: np.ndarray) -> float:
-    """The share of probabilities that intervals hold."""
+    """The share of intervals that contain the probability."""
     return float(np.mean((ends[..., 0] <= p) & (p <= ends[..., 1])))
 
 
@@ -116,7 +116,7 @@ def run(task: Task) -> dict[str, float]:
 
 
 def coverage(section: Section, options: argparse.Namespace) -> None:
-    """Coverage and width by kind of truth, number of classes and number of rows."""
+    """Coverage and width by true model, number of classes and number of rows."""
     cells = [(kind, m, n) for kind in KINDS for m in options.classes for n in options.sizes]
     tasks = [
         Task(*cell, seed, options.bootstraps if seed < options.bootstrapped else 0)

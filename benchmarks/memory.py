@@ -1,4 +1,4 @@
-"""What a large problem adds to the memory of a process: N=20,000 cases, S=1,000 parents, 380 million w."""
+"""The memory that a large problem adds to a process: N=20,000 cases, S=1,000 parents, 380 million w."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ PER_MB = 1e6
 
 
 def memory_now() -> tuple[float, float]:
-    """Megabytes that this process holds, and the most it has held.
+    """Current and peak memory of this process, in megabytes.
 
-    On Linux from /proc: the peak of getrusage begins with that of the process by which this one was started.
+    On Linux from /proc, because the peak of getrusage includes that of the parent process.
     """
     status = Path("/proc/self/status")
     if not status.exists():
@@ -33,7 +33,7 @@ def memory_now() -> tuple[float, float]:
 
 
 def measure_here(n_cases: int, n_parents: int, chains: int) -> dict[str, float]:
-    """In a process of its own, its first call of `sample`: the memory that it adds."""
+    """The memory that the first call of `sample` adds, in a separate process."""
     from problems import simulated_arrays
 
     from bayespatch import Hyperparameters, sample
@@ -60,7 +60,7 @@ def measure_here(n_cases: int, n_parents: int, chains: int) -> dict[str, float]:
 
 
 def measure_apart(n_cases: int, n_parents: int, chains: int, packages: str | None) -> dict[str, float]:
-    """`measure_here`, in a fresh process that knows the `packages` of a folder, or (None) all that are installed."""
+    """`measure_here` in a fresh process with the `packages` of a folder, or (None) all installed packages."""
     apart = ["-S"] if packages else []
     environment = {**os.environ, "PYTHONPATH": packages} if packages else None
     command = [sys.executable, *apart, __file__, "--child", str(n_cases), str(n_parents), str(chains)]
@@ -70,7 +70,7 @@ def measure_apart(n_cases: int, n_parents: int, chains: int, packages: str | Non
 
 
 def required(name: str) -> set[str]:
-    """The distributions that an installation of `name` without extras brings along, itself included."""
+    """The distributions that `name` requires without extras, including itself."""
     from packaging.requirements import Requirement
 
     found, todo = set(), {name}
@@ -82,7 +82,7 @@ def required(name: str) -> set[str]:
 
 
 def install_core(folder: str) -> None:
-    """Fill a folder with links to the package and to what it requires, extras left out: a plain `pip install`."""
+    """Fill a folder with links to the package and its requirements without extras, like a plain `pip install`."""
     import bayespatch
 
     links = {"bayespatch": Path(bayespatch.__file__).parent}
@@ -95,7 +95,7 @@ def install_core(folder: str) -> None:
 
 
 def main(quick: bool, tell: Say) -> Section:
-    """One chain and four, each in a fresh process: with the package's requirements alone, and with all its extras."""
+    """One chain and four chains, each in a fresh process: with the required packages only, and with all extras."""
     section = Section("memory")
     n_cases, n_parents = (500, 50) if quick else (20_000, 1_000)
     rows: list[Row] = []

@@ -1,9 +1,9 @@
-"""How well the chains mix: q, and the votes on every case, on the heart data; and beside the paper's sampler.
+"""Mixing of q and of the votes on every case, on the heart data, also compared with the paper's sampler.
 
-``python benchmarks/mixing.py --paper I II III`` runs these models alone, at the paper's own settings (ten minutes each
-on two cores), into ``results/mixing_paper.json``. ``python benchmarks/mixing.py --against FOLDER`` compares the
-smallest ESS of q a second with that of the source tree in FOLDER (``git worktree add FOLDER COMMIT``), turn by turn in
-one run, into ``results/mixing_against.json``.
+``python benchmarks/mixing.py --paper I II III`` runs only these models, with the paper's settings (ten minutes each
+on two cores), and writes ``results/mixing_paper.json``. ``python benchmarks/mixing.py --against FOLDER`` compares the
+smallest ESS of q per second with that of the source tree in FOLDER (``git worktree add FOLDER COMMIT``), in alternating
+runs, and writes ``results/mixing_against.json``.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ class SweepAlone(CpuEngine):
     """The production engine without the move of q and q-tilde that sums w out."""
 
     def move_importance(self, state: CpuState, key: np.uint64, adapt: bool) -> None:
-        """Stay."""
+        """Do nothing."""
 
 
 BUILT_IN["sweep alone"] = f"{__name__}:SweepAlone"
 
 
 class Length(NamedTuple):
-    """How long a chain is."""
+    """The length of a chain."""
 
     warmup: int
     draws: int
     thin: int
 
     def shorter(self) -> Length:
-        """A hundredth or so: to see that it runs."""
+        """About a hundredth of the length, to check that it runs."""
         return Length(10, 10, 1)
 
 
@@ -73,7 +73,7 @@ PAPER_RHAT: dict[ModelKind, float] = {"I": 1.01, "II": 1.05, "III": 1.05}
 
 
 def fit(problem: dict[str, Any], hyper: Hyperparameters, length: Length, **options: Any) -> Posterior:
-    """Four chains; how well they have mixed is what is asked here, so no warning about it."""
+    """Run four chains without a warning about mixing, which is what this benchmark measures."""
     options = {"chains": CHAINS, "n_threads": 2, "keep_votes": True, **options}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", MixingWarning)
@@ -133,7 +133,7 @@ def good_settings(quick: bool, section: Section, tell: Say) -> None:
 
 
 def with_and_without_the_move(quick: bool, section: Section, tell: Say) -> None:
-    """The sweep alone, and with the joint move of q, q-tilde and w."""
+    """A sweep without and with the joint move of q, q-tilde and w."""
     problem = heart()
     length = Length(10, 30, 1) if quick else Length(300, 1500, 1)
     rows: list[Row] = []
@@ -164,14 +164,14 @@ def with_and_without_the_move(quick: bool, section: Section, tell: Say) -> None:
 
 
 def autocorrelation(draws: NDArray[np.float64], n_lags: int) -> NDArray[np.float64]:
-    """Of draws (chains, draws), about the mean of all chains: chains that stay apart stay correlated."""
+    """Autocorrelation of draws (chains, draws) about the mean of all chains, so it stays high if chains differ."""
     centered = draws - draws.mean()
     n = draws.shape[1]
     return np.array([(centered[:, : n - lag] * centered[:, lag:]).mean() for lag in range(n_lags)]) / centered.var()
 
 
 def at_the_papers_settings(kind: ModelKind, alpha: float, quick: bool = False) -> Row:
-    """80 parents at random, the other 217 rows as cases, the paper's constants."""
+    """80 random parents, the other 217 rows as cases, and the paper's constants."""
     length = Length(5, 10, 1) if quick else PAPER_LENGTHS[alpha][kind]
     began = time.process_time()
     posterior = fit(heart(n_parents=80), replace(Hyperparameters.paper(), alpha=alpha), length, model=kind)
@@ -181,7 +181,7 @@ def at_the_papers_settings(kind: ModelKind, alpha: float, quick: bool = False) -
 
 
 def paper_settings(quick: bool, section: Section, tell: Say) -> None:
-    """All models, also with fewer neighbors than the paper has."""
+    """All models, also with fewer neighbors than in the paper."""
     rows: list[Row] = []
     for alpha, lengths in PAPER_LENGTHS.items():
         for kind in lengths:
@@ -196,7 +196,7 @@ def paper_settings(quick: bool, section: Section, tell: Say) -> None:
 
 
 def beside_the_papers_sampler(quick: bool, section: Section, tell: Say) -> None:
-    """20 cases, 10 parents: small enough for both engines to converge. One thread each, one after the other."""
+    """20 cases and 10 parents, so that both engines converge. Both run in one thread, one after the other."""
     problem = heart(n_cases=20, n_parents=10)
     hyper = Hyperparameters(alpha=0.3, lam0=0.5, gamma=2, sigma1=2, sigma2=5)
     lengths = {"paper": Length(500, 2500, 2), "cpu": Length(500, 2500, 2)}
@@ -228,9 +228,9 @@ def shown(row: Row) -> str:
 
 
 def main(quick: bool, tell: Say) -> Section:
-    """All of it; `quick` with chains too short to say anything."""
+    """All parts; `quick` uses chains that are too short for meaningful results."""
     section = Section("mixing")
-    tell("  beside the paper's sampler")
+    tell("  comparison with the paper's sampler")
     beside_the_papers_sampler(quick, section, tell)
     tell("  the sweep alone, and with the joint move")
     with_and_without_the_move(quick, section, tell)
@@ -242,7 +242,7 @@ def main(quick: bool, tell: Say) -> Section:
 
 
 def paper_alone(kinds: list[ModelKind]) -> None:
-    """Some of the models at the paper's settings; what is known of the others is kept."""
+    """Some of the models with the paper's settings; results of the others are kept."""
     file = Path(__file__).parent / "results/mixing_paper.json"
     known = json.loads(file.read_text()) if file.exists() else {}
     for kind in kinds:
@@ -269,7 +269,7 @@ print(float(np.nanmin(posterior.diagnostics().ess_bulk[: problem["x"].shape[1]])
 
 
 def against(folder: Path) -> None:
-    """Smallest ESS of q a processor second, of this tree and of the one in `folder`, in turns; all rows as parents."""
+    """Smallest ESS of q per processor second, for this tree and the one in `folder` in turn; all rows are parents."""
     here, rounds = Path(__file__).parents[1], 2
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as scratch:

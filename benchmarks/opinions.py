@@ -1,4 +1,4 @@
-"""Cross-validation of each opinion and of their pool, beside tuned logistic regression; folds run in parallel."""
+"""Cross-validation of each opinion, their pool and tuned logistic regression; folds run in parallel."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Tables = dict[str, Callable[[], Table]]
 
 
 class Fold(NamedTuple):
-    """One fold of a table: what each model said of the test rows, and what the fit learned."""
+    """One fold of a table: the predictions of each model for the test rows, and what the fit learned."""
 
     results: list[Result]
     learned: dict[str, float]
@@ -98,7 +98,7 @@ def log_losses(scores: dict[tuple[str, str], Any], model: str, tables: Iterable[
 
 
 def largest_excess(what: str, model: dict[str, float], other: dict[str, float], limit: float) -> Finding:
-    """By how much a model's log loss exceeds another's where it does most."""
+    """The largest excess of a model's log loss over another's."""
     gaps = {table: model[table] - other[table] for table in model}
     worst = max(gaps, key=lambda table: gaps[table])
     return Finding(f"{what} ({worst})", gaps[worst], limit, True)
@@ -106,12 +106,14 @@ def largest_excess(what: str, model: dict[str, float], other: dict[str, float], 
 
 def common_options(parser: argparse.ArgumentParser, folds: int) -> None:
     """Options of both programs."""
-    parser.add_argument("--suite", type=Path, metavar="FOLDER", help="further tables: CSV, target last, blank missing")
+    parser.add_argument(
+        "--suite", type=Path, metavar="FOLDER", help="additional tables: CSV, target last, blank cells are missing"
+    )
     parser.add_argument("--readmission", type=Path, metavar="FILE", help="UCI's diabetic_data.csv, also compressed")
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="run these tables only")
     parser.add_argument("--folds", type=int, default=folds)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])
-    parser.add_argument("--jobs", type=int, default=1, help="folds at a time")
+    parser.add_argument("--jobs", type=int, default=1, help="folds to run in parallel")
     parser.add_argument("--out", type=Path, default=HOME / "results", metavar="FOLDER")
 
 

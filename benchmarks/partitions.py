@@ -1,12 +1,12 @@
-"""Past cases that stay in their parts: what a prediction costs in time and in the memory of the process.
+"""Past cases in several parts: time and memory of a prediction.
 
     python benchmarks/partitions.py                  # predicts from 10,000,000 past cases
     python benchmarks/partitions.py --past 2000000
 
 Four columns of numbers and sixteen of codes, two classes. One process fits three small Parquet files, with a sample of
-two thirds of their rows. Another one codes `--past` further rows, drawn in parts of 50,000, by the schema of that
-model, and saves the model with them as its past cases. A third one loads it and predicts. Each says how much memory of
-its own it has at the end, and the most it had including mapped files, whose pages the system may drop at any time.
+two thirds of their rows. Another process codes `--past` additional rows, drawn in parts of 50,000, with the schema
+of that model, and saves the model with these past cases. A third process loads it and predicts. Each reports its own
+memory at the end, and its peak memory including mapped files, whose pages the system may drop at any time.
 Writes results/partitions.json.
 """
 
@@ -58,14 +58,14 @@ def table(part: int, n: int = ROWS_PER_PART) -> tuple[pd.DataFrame, pd.Series]:
 
 
 def memory() -> Row:
-    """The most memory that this process has had, in MB: its own, now, and with pages of files, at most."""
+    """Memory of this process in MB: its own at present, and the peak including mapped files."""
     status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
     own = float(status["RssAnon"].split()[0]) / 1e3
     return {"own memory, MB": own, "with files, MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3}
 
 
 def fit(folder: Path, n: int) -> Row:
-    """Fit three Parquet files; the parts stay in files."""
+    """Fit three Parquet files; the parts remain in files."""
     learning.MOST_HERE = partitions.MOST_ROWS = 2 * n // 3
     for k in range(3):
         X, y = table(k, n // 3)
@@ -80,7 +80,7 @@ def fit(folder: Path, n: int) -> Row:
 
 
 def extend(folder: Path, n: int) -> Row:
-    """The same importances, calibration and second opinion with n past cases, each part coded and written in turn."""
+    """The same importances, calibration and second opinion with n past cases, coded and written part by part."""
     clf = bayespatch.load(folder / "fitted.bpatch")
     assert isinstance(clf, PatchworkClassifier)
     fitted = clf.fitted_
@@ -96,7 +96,7 @@ def extend(folder: Path, n: int) -> Row:
 
 
 def predict(folder: Path, _: int) -> list[Row]:
-    """Load the model and predict new cases: probabilities, then who is closest, then an explanation."""
+    """Load the model and predict new cases: probabilities, closest past cases, and an explanation."""
     new = table(999_999, N_NEW)[0]
     began = time.perf_counter()
     clf = bayespatch.load(folder / "large.bpatch")
@@ -121,8 +121,8 @@ STEPS = {"fit": fit, "extend": extend, "predict": predict}
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rows", type=int, default=6_000, help="rows that are fitted")
-    parser.add_argument("--past", type=int, default=10_000_000, help="past cases of the predictions")
+    parser.add_argument("--rows", type=int, default=6_000, help="rows to fit")
+    parser.add_argument("--past", type=int, default=10_000_000, help="past cases that vote")
     parser.add_argument("--step", nargs=3, metavar=("STEP", "FOLDER", "ROWS"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     warnings.simplefilter("ignore")

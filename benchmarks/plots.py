@@ -76,7 +76,7 @@ def plot_ess(rows: list[Row], path: Path) -> None:
 
 
 def plot_traces(traces: list[Row], correlations: list[Row], path: Path) -> None:
-    """The slowest q_j of Model I: four chains, and how long they remember."""
+    """The slowest q_j of Model I: four chains and their autocorrelation."""
     moves = list(dict.fromkeys(str(row["moves"]) for row in traces))
     figure, axes = plt.subplots(1, len(moves) + 1, figsize=(4 * (len(moves) + 1), 3.2))
     for axis, move in zip(axes, moves, strict=False):
@@ -92,7 +92,7 @@ def plot_traces(traces: list[Row], correlations: list[Row], path: Path) -> None:
 
 
 def plot_all(sections: list[Section], folder: Path) -> None:
-    """Every figure for which there are numbers."""
+    """All figures for which there are results."""
     tables = {name: rows for section in sections for name, rows in section.tables.items()}
     if "speed_growth" in tables:
         plot_growth(tables["speed_growth"], folder / "speed_growth.png")

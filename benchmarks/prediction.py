@@ -1,4 +1,4 @@
-"""What a prediction costs: beside the updates of the sampler that it consists of, and by the clock."""
+"""The time for a prediction, in seconds and relative to the sampler's updates that it consists of."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SETTLED = 10  # sweeps after which the cost of an update is that of the long run
 
 
 def fitted(kind: ModelKind, n_parents: int, draws: int) -> PatchworkClassifier:
-    """A classifier with default settings on the heart data, but for the length of the run."""
+    """A classifier with default settings on the heart data, except for the length of the run."""
     X, y = datasets.load_heart()
     clf = PatchworkClassifier(model=kind, draws=draws, warmup=draws, random_state=0)
     with warnings.catch_warnings():
@@ -27,7 +27,7 @@ def fitted(kind: ModelKind, n_parents: int, draws: int) -> PatchworkClassifier:
 
 
 def beside_the_sampler(n_cases: int, draws: int, rounds: int, section: Section, tell: Say) -> None:
-    """Prediction over (cases x parents x features x draws used) updates of z and w, one thread, in turn."""
+    """Prediction time relative to (cases x parents x features x draws used) updates of z and w, on one thread."""
     X, _ = datasets.load_heart()
     many = X.iloc[np.resize(np.arange(len(X)), n_cases)]
     rows: list[Row] = []
@@ -74,7 +74,7 @@ def beside_the_sampler(n_cases: int, draws: int, rounds: int, section: Section, 
 
 
 def by_the_clock(sizes: list[int], draws: int, rounds: int, section: Section, tell: Say) -> None:
-    """predict_proba with the default settings, table to probabilities, on two threads."""
+    """Seconds of predict_proba with default settings on two threads."""
     X, _ = datasets.load_heart()
     clf = fitted("I", len(X), draws).set_params(n_jobs=2)
     rows: list[Row] = []
@@ -90,10 +90,10 @@ def by_the_clock(sizes: list[int], draws: int, rounds: int, section: Section, te
 
 
 def main(quick: bool, tell: Say) -> Section:
-    """All of it; `quick` at sizes that say nothing."""
+    """All parts; `quick` uses sizes that are too small for meaningful results."""
     section = Section("prediction")
     draws = 10 if quick else 250
-    tell("  a prediction beside as many updates")
+    tell("  a prediction and as many updates")
     beside_the_sampler(20 if quick else 300, draws, 2 if quick else 5, section, tell)
     tell("  seconds by number of cases")
     by_the_clock([1, 20] if quick else [1, 10, 100, 1000], draws, 2 if quick else 5, section, tell)

@@ -1,4 +1,4 @@
-"""The data on which everything is measured."""
+"""The data for the benchmarks."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ NOISE = 0.3  # share of values that are not copied
 def simulated_arrays(n_cases: int, n_parents: int, n_features: int, seed: int = 0) -> dict[str, Any]:
     """Patchworks: each value of a case is copied from one of its 10 parents, or is noise. Arguments of `sample`.
 
-    With a single parent per case, more features would leave fewer neighbors (10 at P=4, 2 at P=48), and cost would not
-    be compared at the same number of them.
+    With a single parent per case, the number of neighbors would depend on the number of features (10 at P=4, 2 at
+    P=48), so costs could not be compared.
     """
     rng = np.random.default_rng(seed)
     x_parents = rng.integers(0, N_VALUES, (n_parents, n_features))
@@ -40,8 +40,8 @@ def simulated(n_cases: int, n_parents: int, n_features: int) -> Data:
 def heart(n_cases: int | None = None, n_parents: int | None = None) -> dict[str, Any]:
     """The bundled heart data, complete rows, in the paper's bins: arguments of `sample`.
 
-    Without sizes every row is a case and a parent (but never its own). With sizes, parents and cases are rows at
-    random, and apart.
+    Without sizes, every row is a case and a parent of all other cases. With sizes, parents and cases are disjoint
+    random rows.
     """
     X, y = bayespatch.datasets.load_heart(discretize="paper")
     complete = ~X.isna().any(axis=1)

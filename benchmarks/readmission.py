@@ -1,4 +1,4 @@
-"""The whole readmission file: predict readmission within 30 days, and compare with the usual classifiers.
+"""The whole readmission file: predict readmission within 30 days, compared with the usual classifiers.
 
     python benchmarks/readmission.py FILE --out FOLDER
     python benchmarks/readmission.py FILE --out FOLDER --engine cuda --models patchwork    # on a GPU machine
@@ -7,7 +7,7 @@ Two cohorts with the paper's 19 features (tab:read): the first stay of every pat
 patients is held out; no patient is in both parts. `PatchworkClassifier` runs with its defaults: every stay of the
 training part votes, on the CPU or, with ``--engine cuda``, on a GPU. A small fit compiles its kernels before it is
 timed. Results are written to ``readmission.json`` in --out (default: the environment variable OUT, or
-benchmarks/results) after every model, so an interrupted run keeps what it has.
+benchmarks/results) after every model, so an interrupted run keeps its results.
 
 Needs bayespatch's dependencies, pandas and, for a GPU, numba-cuda; neither package has to be installed.
 """
@@ -115,7 +115,7 @@ def run(cohort: Cohort, options: argparse.Namespace) -> Any:
 
 
 def engine_is_gpu(engine: str) -> bool:
-    """Whether votes on so many past cases are computed on a GPU."""
+    """Whether the votes of this many past cases are computed on a GPU."""
     return engine == "cuda" or (engine == "auto" and gpu_is_present())
 
 

@@ -1,7 +1,7 @@
-"""Votes of all past cases: what a consultation costs, how well smooth effects are predicted, who leads the list.
+"""Votes of all past cases: time and memory of a consultation, prediction of smooth effects, and recall of close cases.
 
     python benchmarks/retrieval.py                # one consultation, 10,000 to 1,000,000 past cases
-    python benchmarks/retrieval.py --smooth       # 200,000 past cases, smooth effects; beside gradient boosting
+    python benchmarks/retrieval.py --smooth       # 200,000 past cases, smooth effects; compared with gradient boosting
     python benchmarks/retrieval.py --resemble     # 100,000 past cases, 20 of them noisy copies of the case
 
 Each part replaces its own tables and targets in ``results/retrieval.json``.
@@ -62,7 +62,7 @@ def past_cases(kind: str, n: int, rng: np.random.Generator) -> tuple[Array, list
 
 
 def closed_form(index: CaseIndex, strong: bool, rng: np.random.Generator) -> ClosedForm:
-    """Draws of effects: from 0 to half of the largest, or close to the largest; shared out among nested windows."""
+    """Draws of effects: from 0 to half of the largest, or close to the largest; divided among nested windows."""
     shape = (N_CHAINS, N_DRAWS, N_FEATURES)
     mean = np.full(N_FEATURES, 0.9) if strong else np.linspace(0.0, 0.5, N_FEATURES)
     effects = LARGEST_EFFECT * np.clip(mean + 0.02 * rng.standard_normal(shape), 0.001, 0.999)
@@ -145,7 +145,7 @@ def smooth_table(n: int, seed: int) -> tuple[pd.DataFrame, NDArray[np.int64], Ar
 
 
 def smooth(section: Section, n: int, engine: str, n_new: int = 5000) -> None:
-    """The estimator's opinions beside gradient boosting, and the best possible log loss."""
+    """The estimator's opinions, gradient boosting, and the best possible log loss."""
     X, y, _ = smooth_table(n, 0)
     new, outcomes, truth = smooth_table(n_new, 1)
     rows: list[Row] = []
@@ -183,9 +183,9 @@ def smooth(section: Section, n: int, engine: str, n_new: int = 5000) -> None:
 
 
 def resemble(section: Section, n: int, n_cases: int = 10, n_copies: int = 20) -> None:
-    """Each of a few cases has noisy copies among n past cases: how many of these lead `neighbors`?
+    """Hide noisy copies of a few cases among n past cases, and count those at the top of `neighbors`.
 
-    A copy's eight numbers are off by 5% of a standard deviation; each of its four codes is drawn anew with
+    A copy's eight numbers are off by 5% of a standard deviation; each of its four codes is replaced with
     probability 5%.
     """
     rng = np.random.default_rng(2)
@@ -238,7 +238,7 @@ def resemble(section: Section, n: int, n_cases: int = 10, n_copies: int = 20) ->
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--smooth", action="store_true", help="smooth effects and interactions")
-    parser.add_argument("--resemble", action="store_true", help="do copies of a case lead its list of neighbors")
+    parser.add_argument("--resemble", action="store_true", help="whether copies of a case are its closest neighbors")
     parser.add_argument("--engine", default="auto", choices=("auto", "cpu", "cuda"), help="engine of --smooth")
     parser.add_argument("--rows", type=int, help="past cases of --smooth (200,000) and --resemble (100,000)")
     parser.add_argument("--out", type=Path, default=RESULTS)

@@ -1,4 +1,4 @@
-"""A hundred thousand cases on two cores: memory and seconds per sweep, and how long it takes to choose the parents."""
+"""A hundred thousand cases on two cores: memory and seconds per sweep, and the time for choosing the parents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WAYS = ("random", "balanced", "medoids")
 
 
 def sampled_here(n_cases: int, n_parents: int, chains: int) -> dict[str, float]:
-    """In a process of its own: a few sweeps, the peak of the whole process, and what was computed before."""
+    """In a separate process: a few sweeps, the peak memory of the whole process, and the estimate."""
     from problems import simulated_arrays
 
     from bayespatch import Hyperparameters, sample
@@ -130,13 +130,13 @@ def parents(section: Section, quick: bool, tell: Say) -> None:
 
 
 def nearest(x: np.ndarray, x_parents: np.ndarray) -> float:
-    """In how many features a case differs from the parent most like it, on average over 2,000 of the cases."""
+    """The number of features in which a case differs from its most similar parent, averaged over 2,000 cases."""
     some = x[np.linspace(0, len(x) - 1, 2_000).astype(int)]
     return float(np.mean([(row != x_parents).sum(axis=1).min() for row in some]))
 
 
 def seconds_a_sweep(sections: list[Section]) -> dict[tuple[int, int], float]:
-    """Of one chain on two threads, by cases and parents, if it was measured."""
+    """Seconds per sweep of one chain on two threads, by cases and parents, if measured."""
     rows = [row for section in sections if section.name == "scale" for row in section.tables["scale"]]
     return {
         (int(row["cases"]), int(row["parents"])): float(row["seconds per sweep"]) for row in rows if row["chains"] == 1

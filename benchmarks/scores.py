@@ -1,11 +1,11 @@
-"""How good predictions are.
+"""Scores of predictions.
 
-Scores are means over the folds of a repeat. The calibration error
-pools the folds of a repeat: the cases are put into 10 bins of equal size by predicted probability, and the gap between
-mean probability and frequency of the class is averaged over bins (and, beyond two classes, over classes). In so few
-cases even perfect probabilities leave gaps: "debiased" is the root mean square gap less what chance adds to it (Kumar,
-Liang and Ma, 2019). The log loss counts a probability below 1e-7 as 1e-7. AUC beyond two classes is the mean over the
-classes, each against the rest; the Brier score is half the squared distance of the probabilities from the outcome.
+Scores are means over the folds of a repeat. The calibration error pools the folds of a repeat: the cases are put into
+10 bins of equal size by predicted probability, and the gap between mean probability and frequency of the class is
+averaged over bins (and, beyond two classes, over classes). With few cases, even perfect probabilities leave gaps:
+"debiased" is the root mean square gap minus its expectation under chance (Kumar, Liang and Ma, 2019). The log loss
+counts a probability below 1e-7 as 1e-7. AUC beyond two classes is the mean over the classes, each against the rest; the
+Brier score is half the squared distance of the probabilities from the outcome.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Result = dict[str, Any]  # of one fold: table, repeat, fold, model, y, p, second
 
 
 def fold_scores(y: np.ndarray, p: np.ndarray) -> dict[str, float]:
-    """What one fold says: the scores of `bayespatch.metrics`, and one more."""
+    """The scores of one fold: those of `bayespatch.metrics`, and one more."""
     area = metrics.auc(p, y)
     return {
         "accuracy": metrics.accuracy(p, y),
@@ -56,7 +56,7 @@ def calibration_errors(y: np.ndarray, p: np.ndarray) -> tuple[float, float]:
 
 
 def by_repeat(results: Iterable[Result]) -> dict[tuple[str, str], dict[str, np.ndarray]]:
-    """The scores of each table and model, one number a repeat."""
+    """The scores of each table and model, one number per repeat."""
     grouped: dict[tuple[str, str], dict[int, list[Result]]] = {}
     for result in results:
         grouped.setdefault((result["table"], result["model"]), {}).setdefault(result["repeat"], []).append(result)

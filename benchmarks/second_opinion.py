@@ -1,4 +1,4 @@
-"""Each opinion and their pool on tables with two classes, beside tuned logistic regression.
+"""Each opinion, their pool and tuned logistic regression on tables with two classes.
 
     python benchmarks/second_opinion.py --suite FOLDER --readmission FILE --jobs 16
 
@@ -39,7 +39,7 @@ N_READMISSION = 4000  # patients in the sample of the readmission file
 
 
 def readmission_sample(path: Path) -> Table:
-    """One stay each of 4,000 patients drawn at random, with the paper's 19 features in its bins."""
+    """One stay each of 4,000 random patients, with the paper's 19 features in its bins."""
     X, outcome = load_readmission(path, discretize="paper")
     first = X.index.to_frame(index=False).sort_values("encounter_id").drop_duplicates("patient_nbr").index.to_numpy()
     rows = np.sort(np.random.default_rng(0).choice(first, N_READMISSION, replace=False))
@@ -82,7 +82,7 @@ def comparison(section: Section, tables: Tables, options: argparse.Namespace) ->
 
 
 def whole_readmission(section: Section, path: Path) -> None:
-    """The additive score alone, one stay a patient, on the split of benchmarks/readmission.py."""
+    """The additive score alone, one stay per patient, on the split of benchmarks/readmission.py."""
     cohort = cohorts(path)[0]
     train, test = split(cohort, None)
     began = time.perf_counter()

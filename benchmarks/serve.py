@@ -1,12 +1,12 @@
-"""The served case base under load: consultations at a steady rate, at three times that rate, and killed meanwhile.
+"""The service under load: consultations at a steady rate, at three times that rate, and a server that is killed.
 
 ``python benchmarks/serve.py`` starts ``bayespatch serve`` on a case base with the heart data and sends consultations
-(with a Monte Carlo error of one point, each of another patient) at given moments, whether or not earlier ones were
-answered. Latency counts from the moment at which a request was to be sent.
+(with a Monte Carlo error of one point, each for a different patient) at scheduled times, whether or not earlier ones
+were answered. Latency is measured from the scheduled time.
 
-* steady: `--rate` a second for `--seconds`; 99 of 100 below 500 ms, no error, flat memory
-* flood: three times that rate; what cannot be done is refused with 503 and Retry-After; then steady again
-* kill: the server is killed with SIGKILL under load; every consultation that was acknowledged is in the case base
+* steady: `--rate` per second for `--seconds`; target: 99% below 500 ms, no error, constant memory
+* flood: three times that rate; excess requests get 503 and Retry-After; then the steady rate again
+* kill: the server is killed with SIGKILL under load; every acknowledged consultation is in the case base
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ RUN = [sys.executable, "-c", "from bayespatch.cli import main; main()", "serve"]
 
 
 class Server:
-    """A server in a process of its own, and a token for it."""
+    """A server in a separate process, and a token for it."""
 
     def __init__(self, url: str, token: str, *options: str) -> None:
         self.url, self.token = url, token
@@ -65,11 +65,11 @@ class Server:
 
     @property
     def headers(self) -> dict[str, str]:
-        """What every request carries."""
+        """The headers of every request."""
         return {"Authorization": f"Bearer {self.token}"}
 
     def gauges(self) -> dict[str, float]:
-        """Memory in MiB and seconds of the processor so far, of the server and its workers together."""
+        """Memory in MiB and processor seconds of the server and its workers together."""
         stats = {}  # of every process: who began it, processor time in ticks, memory in pages
         for file in Path("/proc").glob("[0-9]*/stat"):
             with suppress(OSError):  # it has ended
@@ -85,13 +85,13 @@ class Server:
         }
 
     def stop(self) -> None:
-        """End it as an operator would."""
+        """Stop it as an operator would."""
         self.process.terminate()
         self.process.wait(30)
 
 
 def patient(number: int) -> dict[str, Any]:
-    """Somebody like those of the heart data: each value somebody's."""
+    """A simulated patient: each value is drawn at random from the heart data."""
     X, _ = load_heart()
     rng = random.Random(number)
     row = {name: X[name].iloc[rng.randrange(len(X))] for name in X.columns}
@@ -106,7 +106,7 @@ async def load(server: Server, rate: float, seconds: float, first: int, shared: 
     times: list[float] = []
     polite, ids, slow = 0, [], []
     headers = {**server.headers, "Content-Type": "application/json"}
-    # Each comes from somebody else, on a connection of its own; or through a proxy that keeps some open.
+    # Each comes from a different user, on a separate connection; or through a proxy that keeps some open.
     limits = httpx.Limits(max_connections=400, max_keepalive_connections=20 if shared else 0)
     async with httpx.AsyncClient(timeout=60, limits=limits) as client:
         begin = time.perf_counter()
@@ -150,8 +150,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--kills", type=int, default=3)
-    parser.add_argument("--shared", action="store_true", help="all requests over a few connections that stay open")
-    parser.add_argument("--casebase", help="a case base that an earlier run has made, or where it is to be made")
+    parser.add_argument("--shared", action="store_true", help="send all requests over a few persistent connections")
+    parser.add_argument("--casebase", help="case base from an earlier run, or where to create it")
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         url = wanted.casebase or str(Path(folder) / "heart.db")

@@ -1,4 +1,4 @@
-"""The tables on which the quality of predictions is compared."""
+"""The tables for comparisons of predictions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Table(NamedTuple):
 
 
 def table(name: str, X: pd.DataFrame, y: pd.Series | np.ndarray) -> Table:
-    """Whatever is no number becomes a category; rows are numbered anew."""
+    """A table in which everything except numbers is a category, with rows numbered from 0."""
     X = X.reset_index(drop=True)
     is_number = [pd.api.types.is_numeric_dtype(X[column]) and X[column].dtype != bool for column in X]
     kept = {c: X[c].astype(float) if number else X[c].astype("category")
@@ -40,7 +40,7 @@ def breast() -> Table:
 
 
 def from_file(path: Path) -> Table:
-    """A CSV file: the target is the last column, blank is missing."""
+    """A CSV file whose last column is the target; blank cells are missing."""
     found = pd.read_csv(path, keep_default_na=False, na_values=[""])
     if found.shape[1] < 2 or found.iloc[:, -1].isna().any():
         raise ValueError(f"{path}: pass a table with features and, last, a target without blanks")
@@ -50,8 +50,8 @@ def from_file(path: Path) -> Table:
 def multiclass() -> Table:
     """1,000 simulated cases of 4 classes, 30 features, a fifth of all values missing.
 
-    scikit-learn's make_classification with 12 informative and 4 redundant columns among 30, two clusters a class; 10
-    columns, taken evenly, are cut at their quantiles into 2 to 5 categories.
+    scikit-learn's make_classification with 12 informative and 4 redundant columns among 30, two clusters per class; 10
+    evenly spaced columns are cut at their quantiles into 2 to 5 categories.
     """
     shape = dict(n_samples=1000, n_features=30, n_informative=12, n_redundant=4, n_classes=4, n_clusters_per_class=2)
     values, y = make_classification(**shape, class_sep=1.5, random_state=0)

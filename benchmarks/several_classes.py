@@ -1,4 +1,4 @@
-"""Tables with several classes: each opinion and their pool beside tuned multinomial logistic regression.
+"""Each opinion, their pool and tuned multinomial logistic regression on tables with several classes.
 
     python benchmarks/several_classes.py --suite FOLDER --readmission FILE --jobs 16
 
@@ -38,7 +38,7 @@ ORDERED = ("diabetes quarters", "stages")  # classes 0..M-1 in order
 
 
 def bundled(load: Callable[..., Any], name: str) -> Table:
-    """A table of scikit-learn's own."""
+    """A table from scikit-learn."""
     X, y = load(return_X_y=True, as_frame=True)
     return table(name, X, y)
 
@@ -67,7 +67,7 @@ def diabetes_quarters() -> Table:
 
 
 def symptoms() -> Table:
-    """Simulated: 11 classes of unequal size, 40 yes-or-no columns, of which each class has a few of its own."""
+    """Simulated: 11 classes of unequal size, 40 binary columns, a few of them typical of each class."""
     rng = np.random.default_rng(2)
     y = rng.choice(11, 400, p=np.arange(15, 4, -1) / 110)
     rates = np.where(rng.random((11, 40)) < 0.2, 0.8, 0.08)
@@ -94,7 +94,7 @@ def formants() -> Table:
 
 
 def weak_sum() -> Table:
-    """Simulated: 4 classes whose log odds are weak sums over 12 numbers, all of which matter a little."""
+    """Simulated: 4 classes whose log odds are sums over 12 numbers with weak effects."""
     rng = np.random.default_rng(5)
     x = rng.standard_normal((400, 12))
     eta = x @ rng.normal(0, 0.35, (12, 4))
@@ -103,7 +103,7 @@ def weak_sum() -> Table:
 
 
 def stages() -> Table:
-    """Simulated: 5 ordered stages, along which a sum over 10 numbers moves a case."""
+    """Simulated: 5 ordered stages, determined by a sum over 10 numbers."""
     rng = np.random.default_rng(6)
     x = rng.standard_normal((300, 10))
     latent = x @ rng.normal(0, 0.5, 10) + rng.logistic(size=300)
@@ -120,7 +120,7 @@ def crossed(source: Callable[[], Table], column: str, n_parts: int, name: str) -
 
 
 def readmission_three(path: Path) -> Table:
-    """One stay each of 1,500 patients: back within 30 days, later, or never; the paper's 19 features."""
+    """One stay each of 1,500 patients: readmitted within 30 days, later, or never; the paper's 19 features."""
     X, outcome = load_readmission(path)
     binned, _ = load_readmission(path, discretize="paper")
     first = X.index.to_frame(index=False).sort_values("encounter_id").drop_duplicates("patient_nbr").index.to_numpy()
@@ -129,7 +129,7 @@ def readmission_three(path: Path) -> Table:
 
 
 def tables(suite: Path | None, readmission: Path | None) -> dict[str, Callable[[], Table]]:
-    """Each table by name, made when it is called for."""
+    """Functions that create each table, by name."""
     found: dict[str, Callable[[], Table]] = {
         "iris": partial(bundled, load_iris, "iris"),
         "wine": partial(bundled, load_wine, "wine"),

@@ -1,4 +1,4 @@
-"""What an update costs: beside a random number, between the models, on two threads, and as the problem grows."""
+"""The time for an update: relative to a random number, by model, on two threads, and as the problem grows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FILLS = 40
 
 
 class Chain:
-    """A chain that has forgotten its start, ready to be timed."""
+    """A chain after its warm-up, ready to be timed."""
 
     def __init__(
         self, n_cases: int, n_parents: int, n_features: int, kind: ModelKind, n_threads: int = 1, warmup: int = 20
@@ -42,12 +42,12 @@ class Chain:
         self.engine.update_cases(self.state, subkey(chain_key(1, 0), self.n_calls))
 
     def sweep(self) -> None:
-        """The same, and the moves of q and q-tilde."""
+        """The same, plus the moves of q and q-tilde."""
         self.engine.sweep(self.state)
 
     @property
     def neighbors(self) -> float:
-        """Neighbors per case, now."""
+        """Current number of neighbors per case."""
         return float(self.state.neighbors.n.mean())
 
 
@@ -116,7 +116,7 @@ def between_models(n_cases: int, n_parents: int, rounds: int, section: Section) 
 
 
 def on_two_threads(n_cases: int, n_parents: int, rounds: int, section: Section) -> None:
-    """The same chain (same seed, same draws) on one thread and on two, by the clock on the wall."""
+    """The same chain (same seed, same draws) on one thread and on two, in wall-clock time."""
     one, two = (Chain(n_cases, n_parents, 19, "I", n_threads=n) for n in (1, 2))
     # One after the other in the same round, so that both do exactly the same work.
     tasks = {"update 1": one.update_cases, "update 2": two.update_cases, "sweep 1": one.sweep, "sweep 2": two.sweep}
@@ -139,7 +139,7 @@ def on_two_threads(n_cases: int, n_parents: int, rounds: int, section: Section) 
 
 
 def when_threads_pay(sizes: list[int], n_parents: int, rounds: int, section: Section, tell: Say) -> None:
-    """From how many cases on a sweep is faster on two threads."""
+    """The number of cases from which a sweep is faster on two threads."""
     rows: list[Row] = []
     for n_cases in sizes:
         one, two = (Chain(n_cases, n_parents, 19, "I", n_threads=n) for n in (1, 2))
@@ -166,7 +166,7 @@ def when_threads_pay(sizes: list[int], n_parents: int, rounds: int, section: Sec
 def as_the_problem_grows(
     base: dict[str, int], grid: dict[str, list[int]], rounds: int, section: Section, tell: Say
 ) -> None:
-    """One of N, S and P grows, the others stay at `base`; the expected number of neighbors stays the same."""
+    """One of N, S and P grows, while the others and the expected number of neighbors are fixed."""
     rows: list[Row] = []
     for symbol, sizes in grid.items():
         for kind in KINDS:
@@ -207,14 +207,14 @@ def straightness(rows: list[Row], symbol: str) -> tuple[float, float]:
 
 
 def main(quick: bool, tell: Say) -> Section:
-    """All of it; `quick` at sizes that say nothing."""
+    """All parts; `quick` uses sizes that are too small for meaningful results."""
     section = Section("speed")
     n_cases, n_parents, rounds = (100, 50, 3) if quick else (2000, 500, 15)
-    tell("  an update beside a random number")
+    tell("  an update and a random number")
     beside_a_random_number(n_cases, n_parents, rounds, section)
-    tell("  Models II and III beside Model I")
+    tell("  Models II and III, and Model I")
     between_models(n_cases, n_parents, min(rounds, 9), section)
-    tell("  two threads beside one")
+    tell("  two threads and one")
     on_two_threads(n_cases, n_parents, 2 * rounds, section)
     tell("  cases from which on two threads pay")
     when_threads_pay([5, 20] if quick else [5, 10, 20, 50, 100, 200, 500, 1000, 2000], n_parents, rounds, section, tell)

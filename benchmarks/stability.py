@@ -68,11 +68,11 @@ def halves(n_splits: int = 10) -> dict[str, Any]:
 
 
 def voting_data(rng: np.random.Generator, n: int, n_features: int, together: bool) -> tuple[Data, np.ndarray]:
-    """Features at random; importances from their prior, and outcomes from the votes of others given these.
+    """Random features, importances from their prior, and outcomes drawn from the votes of other cases.
 
-    Parents and cases apart: the posterior is that of the model from which the data came, exactly. `together`: every
-    case is a candidate parent of every other, as in a fit with all parents. Outcomes are then drawn again and again,
-    each given all others, some at a time, until each follows from the rest as the leave-one-out prediction says.
+    With separate parents and cases, the posterior is exactly that of the model that generated the data. `together`:
+    every case is a candidate parent of every other, as in a fit with all parents. Outcomes are then redrawn repeatedly,
+    some at a time, each given all others, until each follows its leave-one-out prediction.
     """
     x = rng.integers(0, 3, (2 * n, n_features)).astype(np.float64)
     logits = rng.normal(COMMON_MEAN, COMMON_SD) + rng.normal(0.0, APART_SD, n_features)
@@ -87,7 +87,7 @@ def voting_data(rng: np.random.Generator, n: int, n_features: int, together: boo
         return LeaveOneOut(data, Model(hyper=constants(data, base)), base)
 
     def probability(data: Data) -> np.ndarray:
-        """Of the second class, for each case, by the votes of its parents."""
+        """Probability of the second class for each case, from the votes of its parents."""
         return np.exp(density(data._replace(y=np.ones_like(data.y))).predict(position, False)[0])
 
     if not together:
@@ -102,7 +102,7 @@ def voting_data(rng: np.random.Generator, n: int, n_features: int, together: boo
 
 
 def coverage(n_tables: int = 50) -> dict[str, Any]:
-    """How often 90 % and 50 % intervals hold the importance from which the outcomes were drawn."""
+    """How often 90% and 50% intervals contain the importance from which the outcomes were drawn."""
     found: dict[str, Any] = {}
     for together in (False, True):
         inside: dict[float, list[float]] = {0.9: [], 0.5: []}
@@ -125,7 +125,7 @@ def coverage(n_tables: int = 50) -> dict[str, Any]:
 
 
 def steady(n_seeds: int = 4) -> dict[str, Any]:
-    """The same patients, the same training table, other seeds."""
+    """The same patients and training table, with different seeds."""
     X, y = datasets.load_heart()
     order = np.random.default_rng(0).permutation(len(y))
     new, past = order[:60], order[60:]
@@ -162,7 +162,7 @@ def steady(n_seeds: int = 4) -> dict[str, Any]:
 
 
 def base(tables: list[Table]) -> dict[str, Any]:
-    """A row of missing values, beside the class frequencies."""
+    """A row of missing values, compared with the class frequencies."""
     found = {}
     for table in tables:
         unknown = pd.DataFrame({name: pd.Series([np.nan], dtype=table.X[name].dtype) for name in table.X})
@@ -293,7 +293,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = ("halves", "coverage", "steady", "base", "speed")
     parser.add_argument("--parts", nargs="*", choices=names, default=names)
-    parser.add_argument("--suite", type=Path, help="folder of further tables, for the base rates")
+    parser.add_argument("--suite", type=Path, help="folder with more tables, for the base rates")
     wanted = parser.parse_args()
     tables = [heart(), breast()]
     if wanted.suite is not None:

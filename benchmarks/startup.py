@@ -1,4 +1,4 @@
-"""How soon the first sweep is done: kernels are compiled once and kept on disk."""
+"""The time until the first sweep; kernels are compiled once and cached on disk."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ print(json.dumps([imported - began, swept[0] - began]))
 
 
 def start(model: str, cache: str | None) -> tuple[float, float, float]:
-    """Seconds to import, to the first sweep, and from the call of the interpreter to its end."""
+    """Seconds for the import, until the first sweep, and for the whole process."""
     began = time.perf_counter()
     done = subprocess.run(
         [sys.executable, "-c", CHILD.format(model=model)],
@@ -50,7 +50,7 @@ def start(model: str, cache: str | None) -> tuple[float, float, float]:
 
 
 def main(quick: bool, tell: Say) -> Section:
-    """With an empty cache, which is thrown away afterwards; then with the cache that this has left."""
+    """First with an empty temporary cache, then with the cache that the first process wrote."""
     section = Section("startup")
     rows: list[Row] = []
     with tempfile.TemporaryDirectory() as cache:

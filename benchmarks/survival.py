@@ -1,14 +1,14 @@
-"""Times to an event: the patchwork beside ridge Cox, a random survival forest and gradient boosting.
+"""Times to an event: the patchwork, ridge Cox, a random survival forest and gradient boosting.
 
     python benchmarks/survival.py --folds 10 --out benchmarks/results/survival.json
 
-Data and rivals are scikit-survival's. For each data set: concordance (Harrell) and integrated Brier score, means over
-the folds of one stratified cross-validation, and for the patchwork its calibration at three times: the mean predicted
-probability of the event beside the Kaplan-Meier estimate of all held-out cases.
+The data and the other methods come from scikit-survival. For each data set: concordance (Harrell) and integrated Brier
+score, means over the folds of one stratified cross-validation, and for the patchwork its calibration at three times:
+the mean predicted probability of the event and the Kaplan-Meier estimate of all held-out cases.
 
     python benchmarks/survival.py --coverage 40
 
-simulates tables with 0, 30 and 60 % censoring and says how often 90 % intervals of the survival function contain it.
+simulates tables with 0, 30 and 60% censoring and measures how often 90% intervals contain the survival function.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def tables(rows):
 
 
 def as_numbers(X):
-    """What the rivals need: numbers, indicators of categories, medians for missing values."""
+    """The input of the other methods: numbers, indicators of categories, medians for missing values."""
     numbers = pd.get_dummies(X, drop_first=True).astype(float)
     return numbers.fillna(numbers.median())
 
@@ -63,7 +63,7 @@ def rivals(seed):
 
 
 def times_of(y, train, test):
-    """Times at which predictions of a fold are judged: within the follow-up of both parts."""
+    """Times at which the predictions of a fold are scored: within the follow-up of both parts."""
     event, time = y.dtype.names
     happened = y[time][train][y[event][train]]
     grid = np.unique(np.quantile(happened, np.linspace(0.05, 0.95, 40)))
@@ -117,7 +117,7 @@ def compare(X, y, folds, seed):
 
 
 def simulated(n, censored, rng):
-    """Weibull times with an interaction, and censoring that hits this share of the rows."""
+    """Weibull times with an interaction, with this share of the rows censored."""
     X = pd.DataFrame({"a": rng.normal(size=n), "b": rng.choice(["yes", "no"], n), "c": rng.normal(size=n)})
     log_rate = 0.8 * X.a + 0.8 * (X.b == "yes") * (X.c > 0)
     rate = np.exp(log_rate.to_numpy())
@@ -173,10 +173,16 @@ def write(path, found):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folds", type=int, default=10)
-    parser.add_argument("--rows", type=int, default=500, help="of FLCHAIN")
+    parser.add_argument("--rows", type=int, default=500, help="rows of FLCHAIN")
     parser.add_argument("--sets", nargs="*", default=["GBSG2", "WHAS500", "veterans", "FLCHAIN"])
-    parser.add_argument("--coverage", type=int, default=0, metavar="TABLES", help="simulate instead")
-    parser.add_argument("--size", type=int, default=400, help="of a simulated table")
+    parser.add_argument(
+        "--coverage",
+        type=int,
+        default=0,
+        metavar="TABLES",
+        help="measure coverage on this many simulated tables instead",
+    )
+    parser.add_argument("--size", type=int, default=400, help="rows of a simulated table")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()

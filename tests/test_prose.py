@@ -9,7 +9,10 @@ import pytest
 ROOT = Path(__file__).parents[1]
 LINE_LENGTH = 140
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "benchmarks" / "README.md"])
-MODULES = sorted([*(ROOT / "src").rglob("*.py"), *(ROOT / "cuda" / "src").rglob("*.py")])
+FOLDERS = ("src", "cuda/src", "study", "benchmarks", "examples", "generators")
+MODULES = sorted(
+    path for folder in FOLDERS for path in (ROOT / folder).rglob("*.py") if "tests" not in path.relative_to(ROOT).parts
+)
 CODE = re.compile(r"^( *)```.*?^\1```", re.DOTALL | re.MULTILINE)
 ONE_LINE = ("|", "![")  # Markdown cannot break a row of a table; pictures have long paths
 
