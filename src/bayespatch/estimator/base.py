@@ -258,7 +258,7 @@ class Patchwork(Storable, Learner, Generic[F]):
                 draws = f"{posterior.n_chains * posterior.n_draws} draws of the importances"
             warnings.warn(
                 f"{n_short} of {len(new.x)} probabilities have a Monte Carlo standard error above {self.error} "
-                f"(largest: {worst:.3f}, with {draws}); fit with more than {self.draws} draws, or set a larger error",
+                f"(largest: {worst:.4f}, with {draws}); fit with more than {self.draws} draws, or set a larger error",
                 PrecisionWarning,
                 stacklevel=4,
             )
