@@ -12,6 +12,7 @@ from datetime import timedelta
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import pytest
+from joserfc import jws
 from joserfc.jwk import ECKey, RSAKey
 from sqlalchemy import text
 
@@ -183,6 +184,9 @@ def forgeries(provider):
         "a shared key that the provider publishes": lambda claims: signed_with(claims, {"kid": "two"}, b"secret"),
         "its own key in the header": lambda claims: provider.signed(
             claims, {"jwk": other.as_dict(private=False)}, other
+        ),
+        "nested claims": lambda claims: jws.serialize_compact(
+            {"alg": "RS256", "kid": "one"}, b"[" * 5000, provider.key
         ),
         "no token": lambda claims: None,
         "no text": lambda claims: ["a", "b", "c"],

@@ -235,7 +235,7 @@ class Provider:
             options: Any = {name: {"essential": True, "value": value} for name, value in wanted.items()}
             options |= {name: {"essential": True} for name in ("exp", "iat", "sub")}
             jwt.JWTClaimsRegistry(leeway=LEEWAY, **options).validate(claims)
-        except (JoseError, ValueError, TypeError, KeyError) as error:
+        except (JoseError, ValueError, TypeError, KeyError, RecursionError) as error:
             raise SignInError(f"the ID token is not valid ({type(error).__name__}: {str(error)[:100]})") from error
         audience, party = claims["aud"], claims.get("azp", self.settings.client_id)
         if party != self.settings.client_id or (
