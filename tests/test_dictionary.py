@@ -115,6 +115,13 @@ def test_bad_files_are_refused(tmp_path):
         ("a.json", "{", "is not JSON"),
         ("a.yaml", "a: [", "is not YAML"),
         ("a.yaml", "!!python/object/apply:os.system [ls]", "is not YAML"),
+        ("a.yaml", "age: 2024-13-45", "is not YAML"),
+        ("a.yaml", "age: !!bool x", "is not YAML"),
+        ("a.yaml", "age: !!timestamp x", "is not YAML"),
+        ("a.yml", "age: " + "9" * 5000, "is not YAML"),
+        ("a.yaml", "age: 0x" + "f" * 9000, "is not YAML"),  # cannot be printed
+        ("a.json", '{"age": ' + "9" * 5000 + "}", "is not JSON"),
+        ("a.csv", "name,label\nage," + "x" * 200_000, "is not CSV"),
         ("a.csv", "column,label\nage,x\n", "needs a column 'name'"),
         ("a.csv", "name,label\nage,x\nage,y\n", "column 'age' occurs twice"),
     ):

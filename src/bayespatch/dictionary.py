@@ -249,18 +249,18 @@ class Dictionary:
         except (OSError, UnicodeDecodeError) as error:
             raise DictionaryError(f"data dictionary {name!r}: cannot be read ({error}); correct the path") from error
         ending = name.lower().rpartition(".")[2]
-        if ending == "csv":
-            return cls.from_dict(_from_csv(name, text))
-        if ending == "json":
-            try:
-                return cls.from_dict(_from_json(text))
-            except RecursionError as error:
-                raise DictionaryError(f"data dictionary {name!r}: is nested too deeply; correct it") from error
-            except json.JSONDecodeError as error:
-                raise DictionaryError(f"data dictionary {name!r}: is not JSON ({error}); correct it") from error
-        if ending in ("yaml", "yml"):
-            return cls.from_dict(_from_yaml(name, text))
-        raise DictionaryError(f"data dictionary {name!r}: pass a file that ends in .csv, .yaml or .json")
+        parsers = {"csv": _from_csv, "json": _from_json, "yaml": _from_yaml, "yml": _from_yaml}
+        if ending not in parsers:
+            raise DictionaryError(f"data dictionary {name!r}: pass a file that ends in .csv, .yaml or .json")
+        try:
+            return cls.from_dict(parsers[ending](name, text))
+        except DictionaryError:
+            raise
+        except RecursionError as error:
+            raise DictionaryError(f"data dictionary {name!r}: is nested too deeply; correct it") from error
+        except (csv.Error, AttributeError, LookupError, ValueError) as error:  # YAML's tags raise any of these
+            kind, reason = ending.upper().replace("YML", "YAML"), " ".join(str(error).split())
+            raise DictionaryError(f"data dictionary {name!r}: is not {kind} ({reason}); correct it") from error
 
     @classmethod
     def from_dict(cls, data: object) -> Dictionary:
@@ -677,7 +677,7 @@ def _from_csv(path: str, text: str) -> JSONObject:
     return descriptions
 
 
-def _from_json(text: str) -> object:
+def _from_json(_: str, text: str) -> object:
     """Parse JSON, whose keys are all strings: levels that look like numbers become numbers if the kind allows it."""
     data = json.loads(text)
     for description in data.values() if isinstance(data, dict) else ():

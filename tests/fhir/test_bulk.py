@@ -1,6 +1,7 @@
 """Bulk exports: cases at their own moment, files and lines that are refused, and the import from a terminal."""
 
 import json
+import tracemalloc
 from datetime import UTC, datetime
 
 import pytest
@@ -59,6 +60,17 @@ def test_a_malformed_line_refuses_the_whole_export(tmp_path, mapping, line, mess
     with pytest.raises(FhirError) as error:
         next(read_bulk(tmp_path, mapping))
     assert str(error.value).startswith(message)
+
+
+def test_a_bundle_that_is_too_long_is_not_read_whole(tmp_path, mapping):
+    with open(tmp_path / "p1.json", "wb") as file:
+        file.truncate(200_000_000)
+    tracemalloc.start()
+    with pytest.raises(FhirError, match=r"p1\.json: is longer than 20,000,000 bytes"):
+        next(read_bulk(tmp_path, mapping))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 50_000_000
 
 
 def test_a_column_of_the_mapping_cannot_be_called_like_the_patients(mapping):

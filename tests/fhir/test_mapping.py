@@ -423,6 +423,8 @@ def test_references_are_urls_uuids_or_relative(mapping):
         ("columns:\n  a: {resource: Condition, within_days: -1}", "columns.a.within_days: -1 is not positive"),
         ("fhir: R3\ncolumns:\n  a: {}", "fhir: 'R3' is not supported"),
         ("columns: [\n", "mapping: is not YAML"),
+        ("columns: !!bool x\n", "mapping: is not YAML"),
+        ("columns: !!timestamp x\nfhir: R4", "mapping: is not YAML"),
         ("columns: &x\n  a: *x", "has an alias"),
     ],
 )

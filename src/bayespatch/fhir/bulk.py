@@ -139,7 +139,8 @@ def _read(
     codes = _medications(files) if extractor.reads_medications else {}
     for path in files:
         if path.suffix.lower() == _BUNDLE:
-            content = parse_bundle(path.read_bytes(), path.name)
+            with open(path, "rb") as file:
+                content = parse_bundle(file.read(MOST_BYTES + 1), path.name)
             yield mapping.candidates(labeled({path.name: content}, path.parent.name), moment)
             continue
         with open(path, "rb") as file:

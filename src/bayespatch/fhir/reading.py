@@ -49,7 +49,7 @@ correct it
 def parse_json(data: bytes | str, where: str) -> object:
     """Any JSON value; too large or too deep input is rejected."""
     if len(data) > MOST_BYTES:
-        raise refuse(where, f"has {len(data):,} bytes, but the limit is {MOST_BYTES:,}; send fewer resources")
+        raise refuse(where, f"is longer than {MOST_BYTES:,} bytes; send fewer resources")
     try:
         value = json.loads(data, parse_constant=_no_constant)
     except RecursionError as error:

@@ -178,7 +178,7 @@ def _yaml(name: str, text: str) -> object:
             if depth > _DEEPEST:
                 raise FhirError(f"{name}: is nested too deeply; correct it")
         return yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError) as error:
+    except (yaml.YAMLError, AttributeError, LookupError, ValueError) as error:  # tags raise any of these
         if isinstance(error, FhirError):
             raise
         raise FhirError(f"{name}: is not YAML ({' '.join(str(error).split())}); correct it") from error
