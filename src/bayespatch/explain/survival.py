@@ -298,23 +298,14 @@ def _attribution(fitted: FittedTimes, case: TimesCase, vote: Vote, at: float) ->
 
 
 def _case(fitted: FittedTimes, case: TimesCase) -> JSONObject:
-    warnings = guards.guard_numbers(fitted.schema, case.values, fitted.ranges)
-    warnings += guards.guard_usual(fitted.schema, case.values, [])
-    texts = [guard.text for guard in warnings]
-    kinds = [str(guard.kind) for guard in warnings]
-    for column, unseen in zip(fitted.schema.columns, case.unseen.tolist(), strict=True):
-        if unseen:
-            texts.append(f"No past case has {column.called} = {case.texts[column.name]}, so none can agree with it.")
-            kinds.append("unseen")
+    warnings = guards.guard_values(fitted.schema, case.values, case.texts, case.unseen, fitted.ranges)
     if case.same >= 0 and fitted.may_be_shown(case.same):
-        own = guards.guard_itself(fitted.named(case.same), case.id)
-        texts.append(own.text)
-        kinds.append(str(own.kind))
+        warnings.append(guards.guard_itself(fitted.named(case.same), case.id))
     return {
         "id": case.id,
         "values": dict(case.texts),
-        "warnings": texts,
-        "warning_kinds": kinds,
+        "warnings": [guard.text for guard in warnings],
+        "warning_kinds": [guard.kind for guard in warnings],
         "target": fitted.target or "time",
     }
 

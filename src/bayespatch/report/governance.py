@@ -160,7 +160,7 @@ def _comparison(version: Mapping[str, object]) -> str:
 
 def _values(feature: Mapping[str, Sequence[str]]) -> str:
     """The range or the levels of a feature, without how close values are compared."""
-    return ", ".join(text.partition(", alike")[0] for text in feature["values"])
+    return ", ".join(text.partition(", close if")[0] for text in feature["values"])
 
 
 def _range(interval: Sequence[float] | None) -> str:
