@@ -5,6 +5,11 @@ from __future__ import annotations
 import os
 
 import pytest
+from hypothesis import settings
+
+# How long an example takes depends on what else the machine does.
+settings.register_profile("any time", deadline=None)
+settings.load_profile("any time")
 
 # Folders whose files share what is slow to make: a part of the study, a database server, a fitted model.
 TOGETHER = ("tests/casebase/", "tests/cli/", "tests/explain/", "study/tests/", "tests/web/")

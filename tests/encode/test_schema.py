@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 
 import numpy as np
 import pandas as pd
@@ -336,17 +335,6 @@ def test_what_is_learned_may_enter_the_sampler(load, discretize, missing, window
         missing="ignore" if missing == "ignore" or schema.not_compared else "error",
         exclude_self=True,
     )
-
-
-def test_a_large_table_is_coded_in_about_a_second():
-    n, draw = 100_000, np.random.default_rng(0)
-    numbers = {f"n{j}": draw.normal(size=n) for j in range(10)}
-    texts = {f"t{j}": np.array(["low", "middle", "high"])[draw.integers(0, 3, n)] for j in range(10)}
-    table = pd.DataFrame({**numbers, **texts})
-    schema = Schema.learn(table)
-    start = time.perf_counter()
-    schema.encode(table)
-    assert time.perf_counter() - start < 5  # about 0.5 on an idle core
 
 
 # Storage
