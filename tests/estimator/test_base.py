@@ -19,6 +19,7 @@ from bayespatch.persistence.atomic import StorageError
 from bayespatch.persistence.file_format import read
 from bayespatch.predict import predict_cases
 from bayespatch.sampling.checkpoint import Checkpoint
+from bayespatch.second_opinion import AdditiveScore
 from bayespatch.second_opinion.user import content_folds
 from tests.checkpointed import Stop, arrays_of, assert_same, stop_after
 
@@ -83,6 +84,19 @@ def test_the_pool_calibrates_each_fold_without_its_outcomes():
         p[own] = learned.apply(votes[own])
     assert clf.pool_.log_loss[1] == pytest.approx(log_loss(p, y), abs=1e-9)
     assert clf.pool_.log_loss[1] > log_loss(map_of_all.apply(votes), y) + 0.001
+
+
+def test_small_tables_refit_the_additive_score_without_each_tenth_of_the_rows():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((60, 4))
+    y = (x[:, 0] + 0.1 * rng.standard_normal(60) > 0).astype(int)
+    clf = PatchworkClassifier(random_state=0, bins="quantile").fit(x, y)
+    own = content_folds(clf.values_, y, 10) == 3
+    refitted = AdditiveScore.learn(clf.schema_, clf.values_[~own], y[~own], 2).predict_proba(clf.values_[own])
+    loo = clf.fitted_.opinion.loo
+    np.testing.assert_allclose(loo[own], refitted, atol=1e-12)
+    in_one_step = AdditiveScore.learn(clf.schema_, clf.values_, y, 2).loo
+    assert log_loss(loo, y) < log_loss(in_one_step, y) - 0.005
 
 
 def test_the_pool_does_not_trust_an_opinion_that_overfits():

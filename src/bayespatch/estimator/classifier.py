@@ -30,6 +30,8 @@ from bayespatch.pool import Pool
 from bayespatch.predict import Prediction
 from bayespatch.progress import Meter, Tell, progress_meter, silent
 from bayespatch.second_opinion import AdditiveScore, Classifier, UserOpinion, check_user_opinion, out_of_group
+from bayespatch.second_opinion.grouped import N_FOLDS
+from bayespatch.second_opinion.user import content_folds
 from bayespatch.types import AnyArray, Parameters, TableLike
 from bayespatch.validation import (
     check_class_weights,
@@ -40,6 +42,10 @@ from bayespatch.validation import (
     refuse_masked,
     refuse_missing_outcomes,
 )
+
+# In tables of up to this number of rows, the additive score is refitted for the pool without a tenth of the rows: its
+# one-step approximation of leave-one-out is too pessimistic there, above all with nearly separable classes.
+MOST_REFITTED = 300
 
 
 class PredictedClasses(NamedTuple):
@@ -569,9 +575,10 @@ class PatchworkClassifier(ClassifierMixin, Explaining[FittedClasses]):  # type: 
             return AdditiveScore.learn(table.schema, values[rows], y, n_classes, *options)
 
         score = learn(slice(None), progress_meter(self.progress, "priors"))
-        if fit.groups is None:
+        if fit.groups is None and len(fit.y) > MOST_REFITTED:
             return score
-        loo = out_of_group(learn, lambda model, rows: model.predict_proba(values[rows]), fit.groups, score.base)
+        groups = content_folds(values, fit.y, N_FOLDS) if fit.groups is None else fit.groups
+        loo = out_of_group(learn, lambda model, rows: model.predict_proba(values[rows]), groups, score.base)
         return replace(score, loo=loo)
 
     def _read_outcomes(self, y: ArrayLike) -> AnyArray:
