@@ -445,9 +445,7 @@ def test_probabilities_are_as_exact_as_was_asked_for_or_it_is_said():
         warnings.simplefilter("error", PrecisionWarning)
         errors = [clf.calibration_.error(part.votes_by_batch) for part in predictions(clf, table[120:])]
     assert np.concatenate(errors).max() <= 0.03
-    with pytest.warns(
-        PrecisionWarning, match=r"of 30 probabilities .* above 0.0001 \(largest: 0.0.* 16 times"
-    ) as told:
+    with pytest.warns(PrecisionWarning, match=r"of 30 probabilities .* above 0.0001 \(largest: 0.0.* 16 times") as told:
         clone_of(clf, error=1e-4).predict_proba(table[120:])
     assert sum(issubclass(each.category, PrecisionWarning) for each in told) == 1
     fewer, more = (
