@@ -45,7 +45,7 @@ from bayespatch.validation import (
 
 # In tables of up to this number of rows, the additive score is refitted for the pool without a tenth of the rows: its
 # one-step approximation of leave-one-out is too pessimistic there, above all with nearly separable classes.
-MOST_REFITTED = 300
+MOST_REFITTED = 200
 
 
 class PredictedClasses(NamedTuple):
