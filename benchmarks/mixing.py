@@ -181,7 +181,7 @@ def at_the_papers_settings(kind: ModelKind, alpha: float, quick: bool = False) -
 
 
 def paper_settings(quick: bool, section: Section, tell: Say) -> None:
-    """All models, also with fewer neighbors than in the paper."""
+    """All models, with as many neighbors as in the paper and with fewer."""
     rows: list[Row] = []
     for alpha, lengths in PAPER_LENGTHS.items():
         for kind in lengths:

@@ -109,7 +109,9 @@ def common_options(parser: argparse.ArgumentParser, folds: int) -> None:
     parser.add_argument(
         "--suite", type=Path, metavar="FOLDER", help="additional tables: CSV, target last, blank cells are missing"
     )
-    parser.add_argument("--readmission", type=Path, metavar="FILE", help="UCI's diabetic_data.csv, also compressed")
+    parser.add_argument(
+        "--readmission", type=Path, metavar="FILE", help="UCI's diabetic_data.csv, optionally compressed"
+    )
     parser.add_argument("--sets", nargs="+", metavar="NAME", help="run these tables only")
     parser.add_argument("--folds", type=int, default=folds)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1])

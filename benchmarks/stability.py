@@ -6,7 +6,7 @@
 halves     fits to two random halves of the table: |difference of mean q_j| over the root of the summed variances;
 coverage   outcomes drawn from the voting model with known importances: share of 90% intervals that contain the truth;
 steady     60 held-out patients, several seeds: differences of the probabilities, compared with the stated error;
-base       a row of missing values: the base rates, also with class weights;
+base       a row of missing values: the base rates, with and without class weights;
 speed      predict_proba of 1,000 heart-sized cases, and a fit of 3,000 rows of 20 columns.
 
 Results are kept in results/stability.json, and docs/stability.md is written from them.

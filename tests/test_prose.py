@@ -51,6 +51,7 @@ PHRASES = {
     r"the very (same|one|model|draws|bytes)": "the same",
     r"where there (is|are) (one|none|some)": "if any",
     r"had (absence|presence) of": "had, had no",
+    r", also (if|when|where|censored|compressed)": "even if, including",
     r"each next one": "each",
     r"further ones": "any others, additional",
     r"stays? so": "does not change",

@@ -72,7 +72,8 @@ class StepFunction:
 
 @loadable
 class PatchworkSurvival(Patchwork[FittedTimes]):
-    """A Bayesian case-based survival model: it predicts survival curves from similar past cases, also censored ones.
+    """A Bayesian case-based survival model: it predicts survival curves from similar past cases, whose
+    times may be censored.
 
     The importances of the features are learned from a leave-one-out likelihood of the times, to which a censored case
     contributes for as long as it was followed (`bayespatch.importances_of_times`). The voters' weighted curve is pooled

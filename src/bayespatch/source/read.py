@@ -35,8 +35,8 @@ def read(
     Parameters
     ----------
     where : str
-        A file of delimited text (also compressed by gzip), Excel, Parquet or Arrow, "-" for standard input, or the URL
-        of a database.
+        A file of delimited text (optionally compressed with gzip), Excel, Parquet or Arrow, "-" for standard input, or
+        the URL of a database.
     query : str, optional
         The database query.
     delimiter : str, optional
