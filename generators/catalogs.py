@@ -24,7 +24,10 @@ KEYWORDS = {"_": None, "gettext": None, "to_translate": None, "ngettext": (1, 2)
 # Text on pages: templates, Python code that passes text to them, and messages written in English elsewhere.
 TEMPLATES = (
     "web/templates/*.html",
-    *(f"explain/templates/{name}.html" for name in ("explanation", "details", "follow_up", "graphics")),
+    *(
+        f"explain/templates/{name}.html"
+        for name in ("explanation", "trust", "alerts", "points", "closest", "details", "follow_up", "graphics")
+    ),
     *(f"report/templates/{name}.html" for name in ("model_body", "charts")),
 )
 PYTHON = ("web/*.py", "web/pages/*.py", "explain/words.py", "explain/follow_up.py")

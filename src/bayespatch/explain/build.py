@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespatch.encode.column import MISSING
 from bayespatch.explain import guards
 from bayespatch.explain.attribution import attribution_of, focus
 from bayespatch.explain.ballot import Ballot
@@ -41,8 +42,6 @@ from bayespatch.types import Parameters
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.int64]
-
-MISSING = "missing"
 
 
 class ExplanationOptions(NamedTuple):

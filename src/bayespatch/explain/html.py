@@ -42,14 +42,26 @@ def answer(why: JSONMapping, *, case_link: str = "", date: str = "") -> str:
 
 
 def survival_answer(
-    why: JSONMapping, sentences: Sequence[str], precedent: str, groups: Sequence[tuple[str, str]]
+    why: JSONMapping, *, heading: str, first_row: str, reason: str, groups: Sequence[tuple[str, str]], date: str = ""
 ) -> str:
-    """The answer of a survival model, from `SurvivalExplanation.to_dict`, and the text next to its figures.
+    """The answer of a survival model.
 
-    `groups` has the members and the outcome of each group, in words.
+    Parameters
+    ----------
+    why : dict
+        From `SurvivalExplanation.to_dict`.
+    heading, first_row : str
+        Heading of the points of the findings, and the name of their first row.
+    reason : str
+        What the curve is based on.
+    groups : sequence of pairs of str
+        The members and the outcome of each group, in words.
+    date : str
+        Date of the answer.
     """
     template = environment().get_template("survival.html")
-    return str(template.render(why=why, sentences=sentences, precedent=precedent, groups=groups, case_link=""))
+    texts = {"heading": heading, "first_row": first_row, "reason": reason, "groups": groups, "date": date}
+    return str(template.render(why=why, case_link="", **texts))
 
 
 def for_notebook(why: JSONMapping) -> str | None:

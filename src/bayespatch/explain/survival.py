@@ -9,14 +9,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bayespatch.encode.column import MISSING
 from bayespatch.explain import follow_up as course
-from bayespatch.explain import guards
+from bayespatch.explain import guards, text, words
 from bayespatch.explain.attribution import SETS_PER_FEATURE, Sets
 from bayespatch.explain.evidence import agreement, close_range, common_value
 from bayespatch.explain.groups import group_voters
 from bayespatch.explain.html import survival_answer
-from bayespatch.explain.text import fit_width
-from bayespatch.explain.words import DISCLAIMER, group_members, interval, named_value, past_value, percent, points
 from bayespatch.fitted_times import CaseVotes, FittedTimes
 from bayespatch.follow_up import LEAST_CASES, N_TIMES, round_times, summary
 from bayespatch.model import Data
@@ -27,6 +26,7 @@ Array = NDArray[np.float64]
 
 MOST_KNOWN = 8  # up to this number of known values, the attribution evaluates all sets of them
 INTERVAL = (0.05, 0.95)  # of the importances
+FIRST_ROW = "No findings known"  # where the points start
 
 
 class TimesCase(NamedTuple):
@@ -62,13 +62,15 @@ class SurvivalExplanation:
     Attributes
     ----------
     case : dict
-        "id", "values", "warnings", "warning_kinds", "target" (name of the time column).
+        "id", "values", "known" (number of known values), "warnings", "warning_kinds", "target" (name of the time
+        column).
     prediction : dict
         "event", "time" (the horizon), "probability" of the event by the horizon with its "interval" and "level", and
         "population" (the same for all past cases). Also the whole curve, in the format of `FollowUp.summaries` for a
         time: "median", "curve", "landmarks", the number "n" of past cases and their "effective" number.
     opinions : dict or None
-        Probability of the event by the horizon: "precedents", "additive" (the Cox model), and its "weight".
+        Probability of the event by the horizon: "precedents", "additive" (the Cox model), its "weight", and their
+        "disagreement".
     attribution : dict
         "base" (without known values), "total", and "features": [{"feature", "value", "points", "precedents",
         "additive"}], largest first, in percentage points of the probability of the event by the horizon. The points add
@@ -114,13 +116,14 @@ class SurvivalExplanation:
 
     def to_text(self, width: int = 120) -> str:
         """The answer for a terminal."""
-        return "\n".join(part for line in _lines(self.to_dict()) for part in fit_width(line, width))
+        return "\n".join(part for line in _lines(self.to_dict(), width) for part in text.fit_width(line, width))
 
     def to_html(self) -> str:
         """The answer as an HTML fragment."""
         why = self.to_dict()
-        groups = [group(why, part) for part in why["groups"]]
-        return survival_answer(why, list(sentences(why)), precedent(why), groups)
+        return survival_answer(
+            why, heading=_raises(why), first_row=FIRST_ROW, reason=reason(why), groups=_groups_in_words(why)
+        )
 
     def __str__(self) -> str:
         return self.to_text()
@@ -163,11 +166,12 @@ def explain_times(
     marks = round_times(end) or [end]
     at = float(marks[(len(marks) - 1) // 2]) if horizon is None else float(horizon)
     marks = sorted({*marks, at})
-    percentile = float(fitted.percentile(familiarity)[0])
+    about_case = _case(fitted, case)
+    percentile = float(fitted.percentile(familiarity)[0]) if about_case["known"]["n"] else None
     attribution = _attribution(fitted, case, vote, at)
     ends = 1.0 - fitted.survival_interval(votes, case.values[None], np.array([at]), level)[0, 0, ::-1]
     return SurvivalExplanation(
-        case=_case(fitted, case),
+        case=about_case,
         prediction={
             "event": fitted.event_name or "event",
             "time": at,
@@ -178,7 +182,11 @@ def explain_times(
         },
         opinions=_opinions(fitted, case, votes, at),
         attribution=attribution,
-        precedent={"adequate": percentile > quantile, "percentile": percentile, "quantile": quantile},
+        precedent={
+            "adequate": percentile is not None and percentile > quantile,
+            "percentile": percentile,
+            "quantile": quantile,
+        },
         neighbors=_neighbors(fitted, case, weights, top),
         groups=_groups(fitted, case, weights, attribution, at, level),
         features=_features(fitted, case),
@@ -251,10 +259,13 @@ def _opinions(fitted: FittedTimes, case: TimesCase, votes: CaseVotes, at: float)
     additive = fitted.additive(case.values[None], times)
     if additive is None or fitted.pool is None:
         return None
+    of_precedents = 1.0 - float(fitted.precedents(votes, times).survival[0, 0])
+    of_additive = 1.0 - float(additive.survival[0, 0])
     return {
-        "precedents": 1.0 - float(fitted.precedents(votes, times).survival[0, 0]),
-        "additive": 1.0 - float(additive.survival[0, 0]),
+        "precedents": of_precedents,
+        "additive": of_additive,
         "weight": fitted.pool.weight,
+        "disagreement": abs(of_precedents - of_additive),
     }
 
 
@@ -264,7 +275,7 @@ def _attribution(fitted: FittedTimes, case: TimesCase, vote: Vote, at: float) ->
     The pool is a mixture, so the points are the weighted sum of the Shapley values of the two opinions.
     """
     columns, times = fitted.schema.columns, np.array([at])
-    players = np.flatnonzero([case.texts[column.name] != "missing" for column in columns])
+    players = np.flatnonzero([case.texts[column.name] != MISSING for column in columns])
     p = len(players)
     sets = (
         Sets.every(p)
@@ -304,6 +315,7 @@ def _case(fitted: FittedTimes, case: TimesCase) -> JSONObject:
     return {
         "id": case.id,
         "values": dict(case.texts),
+        "known": {"n": sum(value != MISSING for value in case.texts.values()), "of": len(case.texts)},
         "warnings": [guard.text for guard in warnings],
         "warning_kinds": [guard.kind for guard in warnings],
         "target": fitted.target or "time",
@@ -319,8 +331,8 @@ def _neighbors(fitted: FittedTimes, case: TimesCase, weights: Array, top: int) -
     for b in best.tolist():
         row = int(fitted.parents[b])
         patches = {
-            name: {"value": text, "agrees": bool(agrees[b, j])}
-            for j, (name, text) in enumerate(fitted.texts_of(row).items())
+            name: {"value": value, "agrees": bool(agrees[b, j])}
+            for j, (name, value) in enumerate(fitted.texts_of(row).items())
         }
         neighbors.append(
             {
@@ -385,79 +397,70 @@ def _features(fitted: FittedTimes, case: TimesCase) -> list[JSONObject]:
     ]
 
 
-def group(why: JSONObject, part: JSONObject) -> tuple[str, str]:
-    """The members of a group, and the share of them who were event-free at the horizon."""
-    return group_members(why, part), course.brief(part["outcome"])
-
-
-def _when(prediction: JSONObject) -> str:
-    """``1000 days``."""
-    return course.with_unit(course.number(prediction["time"]), prediction)
-
-
 def headline(why: JSONObject) -> str:
-    """``34% probability of relapse by 1000 (90% interval 28–41%)``."""
+    """``34% probability of relapse by 1000 days (90% interval 28–41%)``."""
     prediction = why["prediction"]
-    ends = interval(prediction["interval"])
-    when = _when(prediction)
-    p, level = percent(prediction["probability"]), f"{prediction['level']:.0%}"
-    return f"{p} probability of {prediction['event']} by {when} ({level} interval {ends})"
+    ends = words.interval(prediction["interval"])
+    p, level = words.percent(prediction["probability"]), words.percent(prediction["level"])
+    return f"{p} probability of {prediction['event']} by {_horizon(why)} ({level} interval {ends})"
 
 
-def sentences(why: JSONObject) -> Iterator[str]:
-    """The text below the headline."""
+def _horizon(why: JSONObject) -> str:
+    """``1000 days``."""
+    return course.with_unit(course.number(why["prediction"]["time"]), why["prediction"])
+
+
+def _raises(why: JSONObject) -> str:
+    return f"What raises or lowers the risk by {_horizon(why)}"
+
+
+def _groups_in_words(why: JSONObject) -> list[tuple[str, str]]:
+    """The members of each group, and the share of them who were event-free at the horizon."""
+    if not why["case"]["known"]["n"]:
+        return []
+    return [(words.group_members(why, part), course.brief(part["outcome"])) for part in why["groups"]]
+
+
+def reason(why: JSONObject) -> str:
+    """What the curve is based on."""
     prediction, both = why["prediction"], why["opinions"]
-    yield f"All past patients: {percent(prediction['population'])}."
-    yield f"{course.median(prediction)}.".capitalize()
-    if both is not None:
-        yield (
-            f"Similar patients alone suggest {percent(both['precedents'])}, the Cox model alone "
-            f"{percent(both['additive'])}; combined, they give {percent(prediction['probability'])}."
-        )
-    yield f"{course.basis(prediction)}."
-
-
-def precedent(why: JSONObject) -> str:
-    """Whether there is an adequate precedent."""
-    typical = why["precedent"]
-    if typical["adequate"]:
-        return "Adequate precedent."
+    if not why["case"]["known"]["n"]:
+        return "No findings are known, so no past patient is more similar than another."
+    basis = f"{course.basis(prediction)}."
+    if both is None:
+        return basis
     return (
-        f"No adequate precedent: only {percent(typical['percentile'])} of past patients are as unusual as this one. Do "
-        f"not rely on the answer."
+        f"{basis} Similar patients alone suggest {words.percent(both['precedents'])} by {_horizon(why)}, the Cox model "
+        f"alone {words.percent(both['additive'])}; combined, they give {words.percent(prediction['probability'])}."
     )
 
 
-def _lines(why: JSONObject) -> Iterator[str]:
-    prediction, name = why["prediction"], why["case"]["id"]
-    features = {feature["name"]: feature for feature in why["features"]}
-    yield f"{'The case' if name is None else f'Case {name}'}: {headline(why)}"
-    yield " ".join([*sentences(why), precedent(why), f"{DISCLAIMER}."])
-    yield from (f"! {text}" for text in why["case"]["warnings"])
+def _lines(why: JSONObject, width: int) -> Iterator[str]:
+    prediction = why["prediction"]
+    everybody, median = words.percent(prediction["population"]), course.median(prediction)
+    yield f"{words.title(why)}: {headline(why)}; all patients: {everybody}; {median}"
+    yield from text.trust(why, width)
     yield ""
-    yield "Probability of being event-free, with interval and compared with all past patients:"
+    yield "Probability of being event-free, with interval and compared with all patients:"
     for one in prediction["landmarks"]:
-        ends = interval((one["low"], one["high"]))
-        of_all = percent(one["population"])
+        ends = words.interval((one["low"], one["high"]))
+        of_all = words.percent(one["population"])
         when = course.with_unit(course.number(one["time"]), prediction)
-        yield f"  at {when} {percent(one['survival'])} ({ends}); {of_all} of all"
+        yield f"  at {when} {words.percent(one['survival'])} ({ends}); {of_all} of all"
     yield ""
-    base, total = (percent(why["attribution"][end]) for end in ("base", "total"))
-    when = _when(prediction)
-    yield f"What raises or lowers the risk by {when}, from {base} with no known values to {total} (percentage points):"
-    for row in why["attribution"]["features"]:
-        yield f"  {points(row['points'] / 100):>6} {named_value(features[row['feature']], row['value'])}"
-    yield ""
-    yield "Similar patients in groups, with the weight of each group (more similar patients weigh more):"
-    for part in why["groups"]:
-        yield f"  {percent(part['vote_share']):>4} {': '.join(group(why, part))}"
-    yield ""
-    yield "The closest patients with their weights:"
-    for part in why["neighbors"]:
-        patches = part["features"].items()
-        other = [past_value(features[name], patch["value"]) for name, patch in patches if not patch["agrees"]]
-        differs = f"differs: {', '.join(other)}" if other else "agrees on everything"
-        yield f"  {percent(part['vote_share']):>4} #{part['id']} {part['outcome']}; {differs}"
+    groups = _groups_in_words(why)
+    if groups:
+        yield text.GROUPS
+    for part, group in zip(why["groups"], groups, strict=False):
+        yield f"  {words.percent(part['vote_share']):>4} {': '.join(group)}"
+    yield reason(why)
+    if why["attribution"]["features"]:
+        yield ""
+        yield from text.points(why, width, f"{_raises(why)}, from", f"with {FIRST_ROW.lower()}")
+    if why["neighbors"] and words.compared(why):
+        yield ""
+        yield from text.closest(why)
     if why["follow_up"]:
         yield ""
         yield from course.as_text(why["follow_up"], None)
+    yield f"{words.DISCLAIMER}."

@@ -10,6 +10,7 @@ from bayespatch.types import JSONMapping
 
 _NARROWEST = 60
 _BAR = 10  # characters of the longest bar
+GROUPS = "Similar patients in groups, with the weight of each group (more similar patients weigh more):"
 
 
 def as_text(why: JSONMapping, width: int) -> str:
@@ -17,25 +18,30 @@ def as_text(why: JSONMapping, width: int) -> str:
     if width < _NARROWEST:
         raise ValueError(f"width={width} is too narrow for the explanation; pass at least {_NARROWEST}")
     lines: list[str] = [_headline(why), *_known_outcome(why)]
-    if not why["precedent"]["adequate"]:
-        lines += ["", *_boxed(wrap(words.precedent(why), width - 4))]
-    lines += [f"! {warning}" for warning in words.warnings(why)]
-    failed = ", ".join(f"! {check.text}" for check in words.checks(why) if not check.passed)
-    passed = ", ".join(check.text for check in words.checks(why) if check.passed)
-    lines += [f"{words.verdict(why)}: {failed or passed}."]
-    lines += [f"Passed: {passed}."] if failed and passed else []
+    lines += trust(why, width)
     lines += _classes(why) if len(why["prediction"]["probabilities"]) > 2 and not words.is_number(why) else []
     if why["case"]["known"]["n"]:
         lines += ["", *_groups(why)]
         if why["attribution"] is not None:
-            lines += ["", *_points(why, width)]
+            lines += ["", *points(why, width, f"{words.raises(why)}, from", "for all patients")]
         if why["neighbors"] and words.compared(why):
-            lines += ["", *_closest(why)]
+            lines += ["", *closest(why)]
     else:
         lines += ["", words.nothing_known(why)]
     if why["follow_up"]:
         lines += ["", *follow_up.as_text(why["follow_up"], words.focus(why))]
     return "\n".join(part for line in lines for part in fit_width(line, width))
+
+
+def trust(why: JSONMapping, width: int) -> list[str]:
+    """Warnings and checks."""
+    lines = [] if why["precedent"]["adequate"] else ["", *_boxed(wrap(words.precedent(why), width - 4))]
+    lines += [f"! {warning}" for warning in words.warnings(why)]
+    failed = ", ".join(f"! {check.text}" for check in words.checks(why) if not check.passed)
+    passed = ", ".join(check.text for check in words.checks(why) if check.passed)
+    lines += [f"{words.verdict(why)}: {failed or passed}."]
+    lines += [f"Passed: {passed}."] if failed and passed else []
+    return lines
 
 
 def _headline(why: JSONMapping) -> str:
@@ -73,18 +79,18 @@ def _groups(why: JSONMapping) -> Iterator[str]:
     if not why["groups"]:
         yield "No past patient contributes to this prediction."
         return
-    yield "Similar patients in groups, with the weight of each group (more similar patients weigh more):"
+    yield GROUPS
     for part in why["groups"]:
         yield f"  {words.percent(part['vote_share']):>4} {': '.join(words.group(why, part))}"
     yield " ".join(text for text in (words.votes(why), words.opinions(why)) if text)
 
 
-def _points(why: JSONMapping, width: int) -> Iterator[str]:
+def points(why: JSONMapping, width: int, heading: str, first_row: str) -> Iterator[str]:
     """The findings with the most points, as bars on either side of a center line."""
     steps = words.steps(why)
     first, last = words.ends(why)
     unit = "contribution" if words.is_number(why) else "percentage points"
-    yield f"{words.raises(why)}, from {first} for all patients to {last} ({unit}):"
+    yield f"{heading} {first} {first_row} to {last} ({unit}):"
     most = max((abs(step.points) for step in steps), default=0.0) or 1.0
     names = [step.text for step in steps]
     longest = min(max(map(len, names)), width - 2 * _BAR - 13)
@@ -96,7 +102,7 @@ def _points(why: JSONMapping, width: int) -> Iterator[str]:
         yield f"  {end:<{longest}} {words.step_points(why, step.points):>7} {left:>{_BAR}}|{right}"
 
 
-def _closest(why: JSONMapping) -> Iterator[str]:
+def closest(why: JSONMapping) -> Iterator[str]:
     """The closest patients, and the values in which they differ from the case."""
     features = words.compared(why)
     listed = ", ".join(words.named_value(feature, feature["value"]) for feature in features)

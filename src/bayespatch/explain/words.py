@@ -114,7 +114,12 @@ def title(why: JSONMapping) -> str:
 
 def is_number(why: JSONMapping) -> bool:
     """Whether the outcome is a number."""
-    return why["prediction"]["mean"] is not None
+    return why["prediction"].get("mean") is not None
+
+
+def is_survival(why: JSONMapping) -> bool:
+    """Whether the outcome is the time to an event."""
+    return "curve" in why["prediction"]
 
 
 def question(why: JSONMapping) -> str:
@@ -449,14 +454,21 @@ def checks(why: JSONMapping) -> list[Check]:
         results.append(Check(True, gettext("Adequate precedent")))
     if both is not None:
         apart = both["disagreement"]
-        figures = {"points": f"{100 * apart:.0f}", "limit": f"{100 * DIFFER:.0f}"}
+        n, limit = round(100 * apart), f"{100 * DIFFER:.0f}"
         if is_number(why):
-            text = gettext(
-                "Probabilities from similar patients and risk factors differ by {points} points (limit: {limit})",
-                **figures,
+            text = ngettext(
+                "Probabilities from similar patients and risk factors differ by {n} point (limit: {limit})",
+                "Probabilities from similar patients and risk factors differ by {n} points (limit: {limit})",
+                n,
+                limit=limit,
             )
         else:
-            text = gettext("Similar patients and risk factors differ by {points} points (limit: {limit})", **figures)
+            text = ngettext(
+                "Similar patients and risk factors differ by {n} point (limit: {limit})",
+                "Similar patients and risk factors differ by {n} points (limit: {limit})",
+                n,
+                limit=limit,
+            )
         results.append(Check(apart < DIFFER, text))
     results.append(_width(why))
     n = len(warnings(why))
@@ -483,7 +495,7 @@ def _width(why: JSONMapping) -> Check:
             limit=language.percent("100"),
         )
         return Check(part < 1.0, text)
-    low, high = prediction["intervals"][focus(why)]
+    low, high = prediction["interval"] if is_survival(why) else prediction["intervals"][focus(why)]
     figures = {"points": f"{100 * (high - low):.0f}", "limit": f"{100 * WIDE:.0f}"}
     if high - low > WIDE:
         return Check(False, gettext("Wide interval: {points} points (limit: {limit})", **figures))
@@ -546,7 +558,7 @@ def unexpected(why: JSONMapping, n: int = 3) -> str:
 
 def caveats(why: JSONMapping) -> list[str]:
     """Details of the checks, and the limits that apply to every answer."""
-    details = [precedent(why), unexpected(why), stability(why), error(why)]
+    details = [precedent(why), *(() if is_survival(why) else (unexpected(why), stability(why), error(why)))]
     limits = (
         gettext("Similarity and points describe associations among past patients, not causes."),
         gettext("The answer applies to patients from the same setting and period as the past patients."),

@@ -39,7 +39,7 @@ def patchwork(explanation: Explanation | JSONMapping, ax: Axes | None = None) ->
     Figure
     """
     why: JSONMapping = explanation if isinstance(explanation, Mapping) else explanation.to_dict()
-    if "curve" in why["prediction"]:
+    if words.is_survival(why):
         raise ValueError("this is the explanation of a survival model; use plot.survival")
     notes = _wrapped_all(_notes(why), _WIDTH)
     groups, steps, table = _group_rows(why), _step_rows(why), _closest_rows(why)
