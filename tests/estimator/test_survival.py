@@ -15,6 +15,7 @@ from sksurv.metrics import concordance_index_censored, integrated_brier_score
 import bayespatch
 from bayespatch import PatchworkSurvival
 from bayespatch.estimator.survival import StepFunction
+from bayespatch.explain import words
 from bayespatch.explain.words import percent
 from bayespatch.fitted_times import CaseVotes
 from bayespatch.predict.closed import ClosedForm
@@ -266,6 +267,9 @@ def test_a_past_case_does_not_vote_on_itself():
 def test_a_case_without_known_values_gets_no_points(tmp_path):
     why = fitted().explain({"age": None, "stage": None, "noise": None})
     assert why.attribution["features"] == []
+    assert not why.precedent["adequate"]
+    assert "Only 0 of 3 findings known" in str(why)
+    assert "closest patients" not in str(why)
     assert why.attribution["total"] == why.attribution["base"] == why.prediction["probability"]
     case_report(why, tmp_path / "case.html")
     assert f"<b>{percent(why.prediction['probability'])}</b>" in (tmp_path / "case.html").read_text("utf-8")
@@ -332,4 +336,8 @@ def test_text_and_page_have_the_figures():
         assert escape(percent(one["survival"])) in page
     assert "<b>IV</b>" not in page
     assert "No past case has stage" in text
+    assert words.verdict(why.to_dict()) in text
+    assert words.verdict(why.to_dict()) in page
+    for check in words.checks(why.to_dict()):
+        assert escape(check.text) in page
     assert "<svg" in page
