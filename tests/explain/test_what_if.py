@@ -22,6 +22,11 @@ def test_both_explanations_and_what_changed():
     assert all((f"#{id}" in moves.partition("added")[2]) == (id not in was) for id in now)
 
 
+def test_the_precedents_of_both_are_stated():
+    texts = fitted().what_if(NEW.iloc[[2]], {"age": 30}).sentences()
+    assert [text.partition(":")[0] for text in texts if "recedent" in text] == ["Precedent before", "Precedent after"]
+
+
 def test_it_is_data_text_and_html():
     found = fitted().what_if(NEW.iloc[[2]], {"age": 30})
     data = found.to_dict()

@@ -75,7 +75,10 @@ class WhatIf:
         }
         lists = [f"{kind}: {', '.join(f'#{id}' for id in ids) or 'none'}" for kind, ids in kinds.items()]
         texts.append(f"Closest patients, {'; '.join(lists)}.")
-        texts += [f"{when}: {words.precedent(why.to_dict())}" for when, why in (("Before", before), ("After", after))]
+        texts += [
+            words.precedent(why.to_dict()).replace(":", f" {when}:", 1)
+            for when, why in (("before", before), ("after", after))
+        ]
         new = [guard.text for guard in after.guards if guard not in before.guards]
         return [*texts, *(f"Warning after the change: {text}" for text in new)]
 
