@@ -268,6 +268,20 @@ def test_connections_that_send_no_request_are_closed(listening, first):
         assert 0.5 < time.monotonic() - begin < 4
 
 
+@pytest.mark.parametrize("path", ["/sign-in", "/api/v1/answers"])
+def test_a_client_that_leaves_in_the_middle_of_a_body_is_no_fault(local, listening, path, caplog):
+    kind = "application/json" if path.startswith("/api") else "application/x-www-form-urlencoded"
+    with connected(listening) as wire:
+        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: {kind}\r\nContent-Length: 5\r\n\r\na"
+        wire.sendall(head.encode())
+        time.sleep(0.2)
+    deadline = time.monotonic() + 10
+    while not local.service.metrics.requests and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert {status for _, _, status in local.service.metrics.requests} == {400}
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 def test_a_second_request_on_a_connection_has_its_time(listening):
     request = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
     with connected(listening) as wire:

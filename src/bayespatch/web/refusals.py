@@ -7,6 +7,7 @@ import logging
 from http import HTTPStatus
 
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from bayespatch.casebase.errors import CaseBaseError, ConflictError, DatabaseError, NotFoundError, UnavailableError
@@ -66,6 +67,8 @@ def refusal_of(error: Exception) -> Refusal | None:
         return Refusal(503, "The server is busy and did nothing. Try again in a moment.", later)
     if isinstance(error, LateError | TimeoutError):
         return Refusal(503, "This took too long and was stopped. Try again in a moment.", later)
+    if isinstance(error, ClientDisconnect):
+        return Refusal(400, "Invalid request")  # nobody reads it
     if isinstance(error, DatabaseError):
         log.error("database: %s", error.cause)
         return Refusal(503, sentence(Exception(error.public)), later)
