@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -48,6 +49,40 @@ def test_the_documented_record_systems_fit_the_service():
     assert command == COMPOSE["services"]["app"]["command"]
     assert last.partition("=")[0] in options_of("serve")
     assert set(added["networks"]) <= set(COMPOSE["networks"])
+
+
+def test_pages_open_before_a_model_is_active():
+    # The app is unhealthy until then; a proxy that waited for it would never start on an empty case base.
+    assert COMPOSE["services"]["proxy"]["depends_on"] == {"app": {"condition": "service_started"}}
+
+
+def test_the_documented_commands_exist_and_restore_into_an_empty_database():
+    text = (ROOT / "docs" / "containers.md").read_text().replace("\\\n", " ")
+    commands = [line.split() for line in re.findall(r"^\$ docker compose run (.*)$", text, re.MULTILINE)]
+    names = [words[words.index("app") + 1 :][:2] for words in commands]
+    assert [name for _, name in names] == ["import", "refit", "promote", "backup", "restore"]
+    for words, name in zip(commands, names, strict=True):
+        own = words[words.index("app") :]
+        assert {word for word in own if word.startswith("--")} <= options_of(*name)
+        # Otherwise the services that the app depends on start, and `setup` creates a case base.
+        assert ("--no-deps" in words) == (name[1] == "restore")
+    assert "setup" in COMPOSE["services"]["app"]["depends_on"]
+
+
+def test_up_uses_the_runtime_that_is_installed(tmp_path):
+    script, podman = tmp_path / "up", tmp_path / "bin" / "podman"
+    script.write_bytes((DEPLOY / "up").read_bytes())
+    script.chmod(0o755)
+    podman.parent.mkdir()
+    for tool in ("bash", "dirname", "mkdir", "chmod", "od", "tr", "env"):
+        (podman.parent / tool).symlink_to(shutil.which(tool))
+    environment = {"PATH": str(podman.parent)}
+    missing = subprocess.run([script], env=environment, capture_output=True, text=True)
+    assert (missing.returncode, missing.stderr) == (1, "Install Docker or Podman, with Compose.\n")
+    podman.write_text('#!/usr/bin/env bash\necho "podman $*"\n')
+    podman.chmod(0o755)
+    result = subprocess.run([script, "--detach"], env=environment, capture_output=True, text=True, check=True)
+    assert result.stdout == "podman compose up --build --detach\n"
 
 
 @pytest.mark.parametrize("name", OURS)
