@@ -549,7 +549,7 @@ def test_each_user_has_a_rate(clinic, tmp_path):
         ('"ehr"', '"e h r"', r"client\[0\].name='e h r' may contain only letters"),
         (ORIGIN, "https://a/b", "is not an origin"),
         (ORIGIN, "http://a.example", "is not an origin"),
-        ("keys.json", "other.json", "other.json is not a file with public keys"),
+        ("keys.json", "other.json", r"client\[0\].keys='.*other.json' is not a file with public keys \(No such file"),
         ("[[client]]", "orders = 7\n[[client]]", "orders is not a list of codes"),
         ("[[client]]", "[client]", "client is not a list of tables"),
         (

@@ -157,7 +157,10 @@ def read_rules(path_or_text: str | os.PathLike[str]) -> Rules:
             with open(path_or_text, encoding="utf-8-sig") as file:
                 text = file.read(_LARGEST_FILE + 1)
         except (OSError, UnicodeDecodeError) as error:
-            raise FhirError(f"mapping file {os.fspath(path_or_text)!r} cannot be read ({error}); correct it") from error
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise FhirError(
+                f"mapping file {os.fspath(path_or_text)!r} cannot be read ({reason}); correct it"
+            ) from error
     return _Reader(name).rules(_yaml(name, text))
 
 

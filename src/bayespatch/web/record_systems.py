@@ -194,4 +194,5 @@ def read_keys(path: str, _changed: int) -> KeySet:
             raise ValueError("it has a private key")
         return KeySet.import_key_set({"keys": keys})
     except (OSError, ValueError, KeyError, TypeError, JoseError) as error:
-        raise ValueError(f"{path} is not a file with public keys ({error}); pass a JWKS file") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise ValueError(f"keys={path!r} is not a file with public keys ({reason}); pass a JWKS file") from error
