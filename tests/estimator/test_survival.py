@@ -328,9 +328,9 @@ def test_text_and_page_have_the_figures():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         why = fitted().explain(new)
-    from bayespatch.report.pages import survival_page
+    from bayespatch.report import case_page
 
-    text, page = str(why), survival_page(why)
+    text, page = str(why), case_page(why)
     for one in why.prediction["landmarks"]:
         assert percent(one["survival"]) in text
         assert escape(percent(one["survival"])) in page

@@ -16,7 +16,6 @@ from bayespatch.cli.terminal import as_json, show, visible, width
 from bayespatch.types import JSONObject
 
 if TYPE_CHECKING:
-    from bayespatch.estimator import PatchworkSurvival
     from bayespatch.explain import Explanation
     from bayespatch.explain.survival import SurvivalExplanation
 
@@ -50,49 +49,32 @@ def explain(
     if change and chosen != "html":
         raise usage_error("--change needs a page: --out case.html. For text, use 'bayespatch counterfactual'")
     check_new(force, out)
-    case = find()
-    loaded = case.model
-    from bayespatch.estimator import PatchworkSurvival
-
-    if isinstance(loaded, PatchworkSurvival):
-        write(_survival(loaded, case, chosen, change, at, top, level), out)
-        if out is not None:
-            show({"explanation": str(out)}, json, f"wrote the explanation to {out}")
-        return
-    if at is not None:
-        raise usage_error("--at applies to survival models; remove it")
-    if case.past_row is not None:
-        why = loaded.explain_past(case.past_row, known=False, top=top, level=level)
-    else:
-        why = loaded.explain(case.row, top=top, level=level)
-    other = loaded.counterfactual(case.row, change, top=top, level=level).to_dict() if change else None
+    why, other = _explained(find(), change, at, top, level)
     write(_rendered(why, chosen, other), out)
     if out is not None:
         show({"explanation": str(out)}, json, f"wrote the explanation to {out}")
 
 
-def _survival(
-    model: PatchworkSurvival,
-    case: ChosenCase,
-    form: Format,
-    change: Sequence[str] | None,
-    at: float | None,
-    top: int,
-    level: float,
-) -> str | bytes:
-    """The explanation of a survival model in one of its formats."""
-    if change:
-        raise usage_error("--change does not apply to survival models; remove it")
-    if case.past_row is not None:
-        raise usage_error("survival models can explain only new cases; pass DATA or --json-row")
-    why = model.explain(case.row, top, time=at, level=level)
-    if form == "html":
-        from bayespatch.report.pages import survival_page
+def _explained(
+    case: ChosenCase, change: Sequence[str] | None, at: float | None, top: int, level: float
+) -> tuple[Explanation | SurvivalExplanation, JSONObject | None]:
+    """The explanation, and the counterfactual if features may change."""
+    from bayespatch.estimator import PatchworkSurvival
 
-        return survival_page(why)
-    if form in ("png", "pdf"):
-        return _picture(why, form)
-    return as_json(why.to_dict()) if form == "json" else visible(why.to_text(width()))
+    model = case.model
+    if isinstance(model, PatchworkSurvival):
+        if change:
+            raise usage_error("--change does not apply to survival models; remove it")
+        if case.past_row is not None:
+            raise usage_error("survival models can explain only new cases; pass DATA or --json-row")
+        return model.explain(case.row, top, time=at, level=level), None
+    if at is not None:
+        raise usage_error("--at applies to survival models; remove it")
+    if case.past_row is not None:
+        why = model.explain_past(case.past_row, known=False, top=top, level=level)
+    else:
+        why = model.explain(case.row, top=top, level=level)
+    return why, model.counterfactual(case.row, change, top=top, level=level).to_dict() if change else None
 
 
 def _format(form: Format | None, out: Path | None, json: bool) -> Format:
@@ -110,7 +92,7 @@ def _format(form: Format | None, out: Path | None, json: bool) -> Format:
     return chosen
 
 
-def _rendered(why: Explanation, form: Format, counterfactual: JSONObject | None = None) -> str | bytes:
+def _rendered(why: Explanation | SurvivalExplanation, form: Format, counterfactual: JSONObject | None) -> str | bytes:
     """An explanation in the requested format."""
     if form == "text":
         return visible(why.to_text(width()))
@@ -120,11 +102,6 @@ def _rendered(why: Explanation, form: Format, counterfactual: JSONObject | None 
         from bayespatch.report import case_page
 
         return case_page(why, counterfactual)
-    return _picture(why, form)
-
-
-def _picture(why: Explanation | SurvivalExplanation, form: Format) -> bytes:
-    """The figure of an explanation."""
     from bayespatch import plot
     from bayespatch.explain.survival import SurvivalExplanation
 

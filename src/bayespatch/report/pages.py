@@ -46,10 +46,7 @@ def case_report(
         Whether to replace an existing file.
     """
     _check_free(path, overwrite)
-    if isinstance(explanation, SurvivalExplanation):
-        _write(path, survival_page(explanation))
-    else:
-        _write(path, case_page(explanation))
+    _write(path, case_page(explanation))
 
 
 def model_report(model: HasOverview, path: Path, *, intended_use: str = "", overwrite: bool = False) -> None:
@@ -78,19 +75,18 @@ def _check_free(path: Path, overwrite: bool) -> None:
         raise refuse(path, "already exists", "pass overwrite=True to replace it, or another name")
 
 
-def case_page(explanation: Explanation | JSONMapping, counterfactual: JSONMapping | None = None) -> str:
+def case_page(
+    explanation: Explanation | SurvivalExplanation | JSONMapping, counterfactual: JSONMapping | None = None
+) -> str:
     """The page about a case, as HTML, optionally with a counterfactual.
 
     `counterfactual` is the result of `Counterfactual.to_dict`.
     """
+    if isinstance(explanation, SurvivalExplanation):
+        times = explanation.to_dict()
+        return _page("survival.html", why=times, answer=explanation.to_html(), title=headline(times))
     why = _data(explanation)
     return _page("case.html", why=why, answer=case_body(why), counterfactual=counterfactual)
-
-
-def survival_page(explanation: SurvivalExplanation) -> str:
-    """The page about a case of a survival model, as HTML."""
-    why = explanation.to_dict()
-    return _page("survival.html", why=why, answer=explanation.to_html(), title=headline(why))
 
 
 def case_body(explanation: Explanation | JSONMapping, *, case_link: str = "", date: str = "") -> str:

@@ -59,7 +59,7 @@ async def browse(ask: Ask) -> Response:
         return f"/cases?{urlencode({**kept, **changes})}"
 
     content = {
-        "known": definition,
+        "definition": definition,
         "columns": sortable(definition, ask.person),
         "operators": OPERATORS,
         "states": STATES,
@@ -68,7 +68,7 @@ async def browse(ask: Ask) -> Response:
         "order": order,
         "descending": descending,
         "problem": problem,
-        "found": page,
+        "results": page,
         "number": number,
         "n_pages": 0 if page is None else max(1, -(-page.total // PER_PAGE)),
         "address": address,
@@ -106,7 +106,7 @@ async def show(ask: Ask) -> Response:
     case: Case = await ask.do(ask.base.case, number, by=ask.by)
     if case.state == OPEN and not sees_all(ask.person):
         raise NotFoundError(f"there is no case {number}; search for it")
-    content: Parameters = {"known": definition, "case": case, "why": None, "visits": [], "neighbor_of": []}
+    content: Parameters = {"definition": definition, "case": case, "why": None, "visits": [], "neighbor_of": []}
     content |= {"follow_up": {}, "recordings": (), "fields": []}
     if case.state != "withdrawn" and sees_all(ask.person) and definition.follow_up.names:
         recorded = await ask.do(ask.base.follow_up, number, by=ask.by)

@@ -140,7 +140,7 @@ async def _counterfactual(ask: Ask, definition: Definition, values: Values, pati
     dictionary = definition.features
     chosen = [name for name, _, may in _choice(ask, definition)["changeable"] if may]
     if not chosen:
-        return {"found": {"rows": [], "sentence": gettext("No feature may change; choose at least one.")}}
+        return {"counterfactual": {"rows": [], "sentence": gettext("No feature may change; choose at least one.")}}
     try:
         to = ask.text("to", 1000) or None
         _, answer = await ask.service.counterfactual(values, ask.by, chosen, to=to, patient=patient or None)
@@ -148,11 +148,11 @@ async def _counterfactual(ask: Ask, definition: Definition, values: Values, pati
         refusal = refusal_of(error)
         if refusal is None or refusal.status != 422:
             raise
-        return {"found": {"rows": [], "sentence": stored_text(refusal.detail)}}
+        return {"counterfactual": {"rows": [], "sentence": stored_text(refusal.detail)}}
     before, after = (answer[when]["prediction"]["probabilities"] for when in ("before", "after"))
     filled = forms.filled(dictionary, answer["values"])
     return {
-        "found": {
+        "counterfactual": {
             "reached": answer["found"],
             "sentence": gettext("No change of the chosen features brings the answer closer."),
             "rows": [

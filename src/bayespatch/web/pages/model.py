@@ -31,7 +31,7 @@ async def show(ask: Ask) -> Response:
 
 async def monitoring(ask: Ask) -> Response:
     """Whether recent patients, outcomes and outcome lag differ from earlier ones."""
-    return ask.page("monitoring.html", found=await ask.do(ask.base.monitor, by=ask.by))
+    return ask.page("monitoring.html", monitoring=await ask.do(ask.base.monitor, by=ask.by))
 
 
 async def promote(ask: Ask) -> Response:

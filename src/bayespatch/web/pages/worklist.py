@@ -47,12 +47,12 @@ async def browse(ask: Ask) -> Response:
 
     return ask.page(
         "worklist.html",
-        found=page,
+        results=page,
         waiting=waiting,
         sorted_by=sorted_by,
         number=number,
         n_pages=n_pages,
-        known=definition,
+        definition=definition,
         address=address,
     )
 
@@ -68,7 +68,7 @@ async def show(ask: Ask) -> Response:
         decision=decision,
         case=case,
         outcome=outcome,
-        known=definition,
+        definition=definition,
         codes=CODES,
         answer=rendering.explanation(seen.explanation, rendering.time_text(seen.at)),
     )
