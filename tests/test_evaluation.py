@@ -139,3 +139,23 @@ def test_the_page_shows_it_all_and_escapes():
     for text in ("Validation: &lt;script&gt;", "1 of 3 features have drifted: age", "Over time", "Subgroups", "Slope"):
         assert text in page
     assert "<script>:" not in page
+
+
+# Past cases among the new ones
+
+
+@pytest.mark.parametrize("n_seen", [0, 30, 200])
+def test_past_cases_among_the_new_ones_are_counted(n_seen):
+    past = people(500, missing=0.1)
+    X = pd.concat([past.iloc[:n_seen], people(200 - n_seen, seed=9)], ignore_index=True)
+    found = validate(Model(past), X, outcomes(X))
+    assert found.n_copies == n_seen
+    text = "have all values of a past case"
+    assert (f"{n_seen} of the 200 new cases {text}" in validation_page(found)) == (n_seen > 0)
+    assert (text in validation_page(found)) == (n_seen > 0)
+
+
+def test_new_cases_of_few_combinations_equal_past_ones_by_chance():
+    past, X = (people(n, seed).assign(age=60.0, pressure=lambda one: one["pressure"].round(-1)) for n, seed in
+               ((500, 0), (200, 9)))  # fmt: skip
+    assert validate(Model(past), X, outcomes(X)).n_copies == 0

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import chi2_contingency, ks_2samp, norm
+from scipy.stats import binom, chi2_contingency, ks_2samp, norm
 
 from bayespatch import metrics
 from bayespatch.decisions import DecisionThreshold
@@ -117,6 +117,7 @@ class Validation:
     target: str
     n: int
     n_past: int
+    n_copies: int  # new cases with all values of a past case, if more than chance explains; otherwise 0
     counts: dict[str, int]
     past_counts: dict[str, int]
     scores: dict[str, float | None]
@@ -181,6 +182,7 @@ def validate(
         target=model.target_,
         n=len(codes),
         n_past=len(model.cases_),
+        n_copies=_n_copies(model.values_, encoded.values),
         counts=dict(zip(classes, np.bincount(codes, minlength=len(classes)).tolist(), strict=True)),
         past_counts=dict(
             zip(classes, np.bincount(model.y_[model.cases_], minlength=len(classes)).tolist(), strict=True)
@@ -230,6 +232,16 @@ def _called_at(
 ) -> CalledAt:
     m = classes.index(decision.label)
     return CalledAt(decision.label, metrics.threshold_table(p[:, m], codes == m, (decision.threshold,))[0])
+
+
+def _n_copies(past: NDArray[np.float64], new: NDArray[np.float64]) -> int:
+    """Number of new cases with all values of a past case, if there are more than past cases that equal another one."""
+    both = np.nan_to_num(np.concatenate([past, new]), nan=np.inf)
+    labels = np.unique(both, axis=0, return_inverse=True)[1].reshape(-1)
+    n_equal = np.bincount(labels[: len(past)], minlength=int(labels.max()) + 1)[labels]
+    n_copies, n_twins = int((n_equal[len(past) :] > 0).sum()), int((n_equal[: len(past)] > 1).sum())
+    by_chance = (n_twins + 1) / (len(past) + 1)
+    return n_copies if binom.sf(n_copies - 1, len(new), by_chance) < SIGNIFICANCE else 0
 
 
 # Drift

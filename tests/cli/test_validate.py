@@ -24,6 +24,11 @@ def test_new_cases_and_a_page(clinic, tmp_path):
     assert "slope" in text
 
 
+def test_the_training_table_is_not_new(clinic):
+    words = ["validate", clinic / "model.bpatch", clinic / "patients.csv"]
+    assert "40 of 40 new cases have all values of a past case" in call(*words).stderr
+
+
 def test_a_split_by_date(tmp_path):
     rows = cases(80)
     for i, row in enumerate(rows):

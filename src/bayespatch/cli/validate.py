@@ -83,6 +83,11 @@ def validate(
     with working(f"Validating on {len(X)} cases"):
         decision = decision_of(loaded, threshold, cost)
         result = evaluate(loaded, X, frame[named].tolist(), periods=periods, decision=decision).to_dict()
+    if result["n_copies"]:
+        say(
+            f"note: {result['n_copies']} of {result['n']} new cases have all values of a past case; if these are the "
+            f"same patients, the scores are too good: validate on patients that the model does not know"
+        )
     if out is not None:
         validation_report(result, out, overwrite=force)
         say(f"wrote the page to {out}")
