@@ -45,6 +45,8 @@ def test_what_matters_is_on_top(clf):
     assert found.intervals[0, 0] > 0
     assert found.intervals[2, 0] == 0
     assert clf.feature_importances_.min() >= 0
+    assert found.certain[0]
+    assert not found.certain[2]
 
 
 def test_the_average_over_all_orders_is_the_shapley_value(clf):

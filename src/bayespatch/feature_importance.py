@@ -94,6 +94,11 @@ class FeatureImportance:
         return np.maximum(self.gain_intervals, 0.0)
 
     @property
+    def certain(self) -> NDArray[np.bool_]:
+        """Whether each feature reduces the log loss beyond doubt: its whole interval is above 0, (P,)."""
+        return self.gain_intervals[:, 0] > 0.0
+
+    @property
     def harmful(self) -> NDArray[np.bool_]:
         """Whether the model would predict better without each feature: its whole interval is below 0, (P,)."""
         return self.gain_intervals[:, 1] < 0.0

@@ -1,6 +1,8 @@
 import sqlite3
 from contextlib import closing
 
+import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -364,3 +366,11 @@ def test_times_that_cannot_be_are_refused(words, wrong, tmp_path):
     table = follow_up_table(tmp_path / "p.csv")
     said = complaint("fit", table, "--time", "days", "--drop", "outcome", *words, "--out", tmp_path / "m.bpatch")
     assert wrong in said
+
+
+def test_columns_of_noise_are_not_important(tmp_path):
+    rng = np.random.default_rng(0)
+    columns = {"pulse": rng.integers(50, 100, 80), "ward": rng.choice(["A", "B"], 80), "y": rng.choice(["s", "w"], 80)}
+    pd.DataFrame(columns).to_csv(tmp_path / "noise.csv", index=False)
+    result = call("fit", tmp_path / "noise.csv", "--target", "y", *SHORT, "--out", tmp_path / "m.bpatch")
+    assert "no feature improves the predictions beyond doubt" in result.stderr

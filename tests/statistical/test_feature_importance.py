@@ -33,6 +33,8 @@ def test_noise_is_seldom_important():
         order = names[np.argsort(-found.gains)]
         assert not [name for name in order[:8] if name.startswith(("noise", "constant"))]
         n_in_ten += any(name.startswith(("noise", "constant")) for name in order[:10])
+        assert not found.certain[is_noise].any()
+        assert found.certain.sum() >= 6
         assert found.gains[:13].sum() > 5 * abs(found.gains[is_noise].sum())
     assert n_include >= 0.9 * N_RUNS * N_NOISE
     assert n_in_ten <= 1

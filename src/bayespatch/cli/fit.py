@@ -97,17 +97,22 @@ def _findings(estimator: Estimator, table: Training, out: Path) -> JSONObject:
     """The summary of a fit."""
     from bayespatch.estimator import PatchworkClassifier
 
-    called = [column.called for column in estimator.schema_.columns]
-    importance = sorted(zip(estimator.feature_importances_, called, strict=True), reverse=True)
+    columns, importance = estimator.schema_.columns, estimator.fitted_.importance
+    if not importance.certain.any():
+        say(
+            "note: no feature improves the predictions beyond doubt (all intervals of importance include 0); see the "
+            "intervals with bayespatch report"
+        )
+    ranked = np.argsort(-importance.gains, kind="stable")
     return {
         "model": str(out),
         "cases": estimator.fitted_.n_past_cases,
-        "features": len(estimator.schema_.columns),
+        "features": len(columns),
         "outcome": estimator.target_ or str(table.y.name),
         "voting_cases": estimator.fitted_.n_voting,
         "classes": list(estimator.class_names_) if isinstance(estimator, PatchworkClassifier) else None,
         "rare_classes": _rare(estimator),
-        "most_important": [str(name) for _, name in importance[:5]],
+        "most_important": [columns[j].called for j in ranked[:5] if importance.gains[j] > 0.0],
         "converged": bool(estimator.diagnostics_.converged),
         "seconds": round(estimator.posterior_.timing.seconds, 2),
     }
