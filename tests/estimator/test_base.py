@@ -218,3 +218,15 @@ def test_a_folder_that_cannot_be_one_is_refused_before_any_work(tmp_path, monkey
 def test_a_saved_model_does_not_name_the_folder(tmp_path):
     learn(tmp_path / "run", hyper=Hyperparameters()).save(tmp_path / "model.bpatch")
     assert load(tmp_path / "model.bpatch").checkpoint is None
+
+
+@pytest.mark.parametrize("estimator", [PatchworkClassifier(), PatchworkRegressor()])
+def test_columns_of_the_same_name_are_refused(estimator):
+    table = pd.DataFrame(np.arange(60.0).reshape(20, 3), columns=["age", "sex", "sex"])
+    with pytest.raises(ValueError, match="more than one column is named 'sex'; give every column a distinct name"):
+        estimator.fit(table, [0, 1] * 10)
+
+
+def test_a_number_that_is_a_text_is_refused():
+    with pytest.raises(ValueError, match=r"y has texts, such as 'sick'; pass numbers, or predict classes"):
+        PatchworkRegressor().fit(np.arange(20.0)[:, None], ["sick", "well"] * 10)

@@ -160,5 +160,7 @@ def test_the_model_says_what_the_search_promised():
         clf.counterfactual(["no", 43.0], to="well")
     with pytest.raises(ValueError, match="to='ill' is not a class"):
         clf.counterfactual(["no", 43.0], to="ill")
+    with pytest.raises(ValueError, match=r"there is no feature 'X1'; did you mean 'x1'\?"):
+        clf.counterfactual(["no", 43.0], ["X1"])
     with pytest.raises(ValueError, match="there is no feature 'x9'"):
         clf.counterfactual(["no", 43.0], ["x9"])

@@ -123,10 +123,21 @@ def split_columns(table: object, names: Sequence[str]) -> tuple[object, object]:
 
 
 def column_names(table: object) -> tuple[str, ...] | None:
-    """Names of the columns of a data frame; None for other tables."""
+    """Names of the columns of a data frame, which must be distinct; None for other tables."""
     if not nw.dependencies.is_into_dataframe(table):
         return None
-    return tuple(map(str, nw.from_native(table, eager_only=True).columns))
+    try:
+        names = tuple(map(str, nw.from_native(table, eager_only=True).columns))
+    except DuplicateError:
+        names = tuple(map(str, table.columns))
+    _check_distinct(names)
+    return names
+
+
+def _check_distinct(names: Sequence[str]) -> None:
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        raise ValueError(f"more than one column is named {listed(repeated)}; give every column a distinct name")
 
 
 def _read_frame(table: IntoDataFrame) -> PlainTable:
@@ -144,9 +155,7 @@ def _read_frame(table: IntoDataFrame) -> PlainTable:
         kind = f"{type(table).__module__.partition('.')[0]}.{type(table).__name__}"
         remedy = "call .collect() first" if "Lazy" in kind else "pass a pandas or polars data frame, or an array"
         raise ValueError(f"a {kind} cannot be read as a table ({error}); {remedy}") from None
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        raise ValueError(f"more than one column is named {listed(repeated)}; give every column a distinct name")
+    _check_distinct(names)
     _check_size(len(frame), len(names))
     columns = tuple(_read_series(name, frame.get_column(key)) for name, key in zip(names, frame.columns, strict=True))
     kinds = ("labels", "descriptions", "units", "usual", "phrases")

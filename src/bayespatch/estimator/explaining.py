@@ -27,7 +27,7 @@ from bayespatch.fitted import Fitted, FittedClasses
 from bayespatch.model import HIDDEN
 from bayespatch.second_opinion import UserOpinion
 from bayespatch.types import JSONMapping, JSONObject, TableLike
-from bayespatch.validation import check_count, check_flag
+from bayespatch.validation import check_count, check_flag, remedy
 
 # A class, by value or by label, or a number
 Label: TypeAlias = str | float | bool | np.generic
@@ -512,7 +512,8 @@ def _changeable(fitted: Fitted, change: Sequence[str] | None) -> list[int]:
     called = {column.called: j for j, column in enumerate(fitted.schema.columns)}
     unknown = [name for name in change if name not in names and name not in called]
     if unknown:
-        raise ValueError(f"change: there is no feature {unknown[0]!r}; the features are {', '.join(map(repr, names))}")
+        meant = remedy(unknown[0], [*names, *called], f"the features are {', '.join(map(repr, names))}")
+        raise ValueError(f"change: there is no feature {unknown[0]!r}; {meant}")
     return sorted({names.index(name) if name in names else called[name] for name in change})
 
 

@@ -329,6 +329,7 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         if not is_table(X):
             return None
         reader = _Names()
+        column_names(X)  # before scikit-learn reads them, whose error has no remedy
         validate_data(reader, X, skip_check_array=True, reset=True)
         check_consistent_length(X, y)
         names = getattr(reader, "feature_names_in_", None)

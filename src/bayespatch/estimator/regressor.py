@@ -480,6 +480,10 @@ class PatchworkRegressor(RegressorMixin, Explaining[FittedNumbers]):  # type: ig
         refuse_masked("y", y)
         column = column_or_1d(y, warn=True)
         refuse_missing_outcomes(column)
+        texts = [value for value in column.tolist() if isinstance(value, str)] if column.dtype.kind in "OU" else []
+        if texts:
+            text = texts[0]
+            raise ValueError(f"y has texts, such as {text!r}; pass numbers, or predict classes (PatchworkClassifier)")
         numbers = check_array(column, ensure_2d=False, dtype=np.float64, input_name="y")
         if np.abs(numbers).max(initial=0.0) > LARGEST_OUTCOME:
             raise ValueError(f"y has outcomes beyond {LARGEST_OUTCOME:g}; pass them in a larger unit")
