@@ -17,6 +17,7 @@ import numpy as np
 from measure import Finding, Section, write
 from opinions import (
     RIVAL,
+    Fold,
     Tables,
     chosen_tables,
     common_options,
@@ -36,6 +37,7 @@ from bayespatch.second_opinion import AdditiveScore
 
 PARTS = ("comparison", "whole", "speed")
 N_READMISSION = 4000  # patients in the sample of the readmission file
+N_DRAWS = 100  # of the outcomes of all cases
 
 
 def readmission_sample(path: Path) -> Table:
@@ -76,6 +78,24 @@ def comparison(section: Section, tables: Tables, options: argparse.Namespace) ->
     ]
     errors = [float(scores[name, "pool"]["calibration error"].mean()) for name in found]
     section.findings.append(Finding("pool: mean calibration error", float(np.mean(errors)), 0.035, True))
+    chance = [error_by_chance(folds) for folds in found.values()]
+    section.tables["calibration error of the pool, and by chance if its probabilities were correct"] = [
+        {"table": name, "pool": f"{error:.4f}", "by chance": f"{expected:.4f}"}
+        for name, error, expected in zip(
+            [*found, "mean"], [*errors, np.mean(errors)], [*chance, np.mean(chance)], strict=True
+        )
+    ]
+
+
+def error_by_chance(folds: list[Fold]) -> float:
+    """Mean calibration error of the pool's probabilities for outcomes that are drawn from them."""
+    rng, errors = np.random.default_rng(0), []
+    of_pool = [result for fold in folds for result in fold.results if result["model"] == "pool"]
+    for seed in sorted({result["repeat"] for result in of_pool}):
+        p = np.concatenate([result["p"] for result in of_pool if result["repeat"] == seed])
+        draws = rng.random((N_DRAWS, len(p))) < p[:, 1]
+        errors += [calibration_errors(y.astype(int), p)[0] for y in draws]
+    return float(np.mean(errors))
 
 
 # The whole readmission file
