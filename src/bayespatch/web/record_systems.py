@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +17,7 @@ from bayespatch.fhir.resources import Coding
 from bayespatch.fhir.rules import SYSTEMS
 from bayespatch.types import JSONMapping, JSONObject
 from bayespatch.web.fetching import OAuthClient, is_protected, read_secret
+from bayespatch.web.settings import read_toml
 
 Kind = TypeVar("Kind")
 PATIENT_VIEW, ORDER_SELECT = HOOKS = ("patient-view", "order-select")
@@ -120,10 +120,7 @@ class RecordSystems:
     @classmethod
     def read(cls, path: str) -> RecordSystems:
         """Read the settings from a TOML file; file names are relative to it."""
-        try:
-            given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
-            raise ValueError(f"{path}: cannot be read ({error}); correct the file") from error
+        given = read_toml(path)
         folder = Path(path).parent
         try:
             clients = tuple(

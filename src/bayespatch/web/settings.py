@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import tomllib
 from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from bayespatch.types import JSONObject
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -149,3 +153,11 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def read_toml(path: str) -> JSONObject:
+    """The settings in a TOML file."""
+    try:
+        return tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
+        raise ValueError(f"{path}: cannot be read ({error}); correct the file") from error

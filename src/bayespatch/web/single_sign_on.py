@@ -9,11 +9,9 @@ from __future__ import annotations
 import secrets
 import threading
 import time
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from joserfc import jwt
@@ -35,6 +33,7 @@ from bayespatch.web.fetching import (
     redeem,
     with_query,
 )
+from bayespatch.web.settings import read_toml
 
 ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519"]
 LEEWAY = 60  # seconds by which clocks may differ
@@ -109,10 +108,7 @@ class SingleSignOn:
     @classmethod
     def read(cls, path: str) -> SingleSignOn:
         """Read the settings from a TOML file."""
-        try:
-            given = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeError, tomllib.TOMLDecodeError) as error:
-            raise ValueError(f"{path}: cannot be read ({error}); correct the file") from error
+        given = read_toml(path)
         types = {"roles": dict, "scopes": list, "require_amr": list, "local_passwords": bool}
         for name, value in given.items():
             if name not in cls.__dataclass_fields__:
