@@ -130,7 +130,7 @@ def new_estimator(parameters: Mapping[str, object], start: Snapshot) -> Patchwor
 
 
 def learn(database: Database, by: str, parameters: Mapping[str, object] | None = None) -> models.ModelVersion:
-    """Fit on the past cases and offer the result; in this process."""
+    """Fit on the past cases in this process, and offer the result."""
     check_by(by)
     with _alone(database.folder):
         return _learn(database, by, parameters or {})

@@ -53,7 +53,7 @@ class Column:
     knots : tuple of float
         Ranked: quantiles of the past cases' numbers, in order; the rank of a number is its position among them.
     missing_is_value : bool
-        Whether "missing" is one more value, because it occurred among the past cases.
+        Whether "missing" counts as an additional value because it occurred among the past cases.
     description : str
         Name of the column in sentences; if empty, `name` is used.
     unit : str
