@@ -15,6 +15,7 @@ from tests.test_pages import blocks
 from tests.test_readme import CONTINUE, RUN, SHOWN
 
 pd = pytest.importorskip("pandas")
+ROOT = Path(__file__).parents[2]
 HOST = "http://127.0.0.1:8000"
 
 
@@ -83,6 +84,20 @@ def _the_service(monkeypatch):
     assert names["why"]["prediction"]["class"] == "sick"
     page = names["page"].json()
     assert page["total"] == len(page["items"]) > 0
+
+
+def test_the_guide_for_clinicians_describes_the_answer_in_its_figure(tmp_path):
+    from bayespatch.explain import words
+    from bayespatch.web import demo
+
+    with CaseBase.open(tmp_path / "heart.db") as base:
+        why = base.consultation(demo.fill(base, "test"), by="test")[0].explanation
+    text = " ".join((ROOT / "docs" / "clinicians.md").read_text(encoding="utf-8").split())
+    assert f"**{words.answer(why)}**" in text
+    assert f"{words.interval(why['prediction']['intervals'][words.focus(why)])}: it contains their mean risk" in text
+    assert any(f"*{': '.join(words.group(why, part))}.*" in text for part in why["groups"])
+    like = why["prediction"]["like_this"]
+    assert f"of {like['n']} past patients for whom this share was similar" in text
 
 
 def test_follow_up(tmp_path, monkeypatch):
