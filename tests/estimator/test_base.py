@@ -230,3 +230,17 @@ def test_columns_of_the_same_name_are_refused(estimator):
 def test_a_number_that_is_a_text_is_refused():
     with pytest.raises(ValueError, match=r"y has texts, such as 'sick'; pass numbers, or predict classes"):
         PatchworkRegressor().fit(np.arange(20.0)[:, None], ["sick", "well"] * 10)
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_laboratory_values_as_texts_are_reported(kept):
+    rng = np.random.default_rng(0)
+    texts = pd.Series([f"{value:.1f}".replace(".", ",") for value in rng.gamma(2.0, 3.0, 60)])
+    texts[:2] = "<0,3", "haemolytic"
+    table = pd.DataFrame({"crp": texts.astype("category") if kept else texts, "stage": ["1", "2", "3"] * 20})
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        PatchworkClassifier(**SHORT).fit(table, [0, 1] * 30)
+    told = [str(one.message) for one in found if one.category is learning.NumbersAsTextWarning]
+    assert len(told) == (0 if kept else 1)
+    assert all("column 'crp' has texts, most of which look like numbers (such as '" in text for text in told)

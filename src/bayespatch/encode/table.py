@@ -7,6 +7,7 @@ None). Other columns (dates, lists, mixtures) are rejected here, with advice on 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,6 +36,8 @@ Value = str | bool | float
 LARGEST = 1e25  # larger than any measurement, and far from the code of a missing number
 _MISSING_TYPES = ("NoneType", "NAType", "NaTType")
 _TIME_TYPES = ("date", "datetime", "datetime64", "time", "timedelta", "timedelta64", "Timestamp", "Timedelta")
+_NUMBER = re.compile(r"\s*[<>≤≥]?=?\s*[-+]?\d+([.,]\d+)?(\s*[^\d]+)?")  # perhaps with a limit and a unit
+_LEAST_NUMBERS = 10  # fewer distinct numbers among texts may be codes
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +72,20 @@ class PlainColumn:
         if self.family == "text":
             return np.array([text is None for text in self.texts], dtype=np.bool_)
         return np.isnan(self.numbers)
+
+    @property
+    def number_among_texts(self) -> str | None:
+        """An example of a number if most distinct values of a text column are numbers, perhaps with limit and unit.
+
+        Examples
+        --------
+        >>> texts = ["<0,3", "haemolytic", *(f"{k},5 mg/l" for k in range(20))]
+        >>> read_table([[text] for text in texts]).columns[0].number_among_texts
+        '0,5 mg/l'
+        """
+        texts = set(self.texts) - {None} if self.declared is None else set()
+        numbers = sorted(text for text in texts if text is not None and _NUMBER.fullmatch(text))
+        return numbers[0] if len(numbers) >= max(_LEAST_NUMBERS, 0.8 * len(texts)) else None
 
 
 @dataclass(frozen=True, eq=False)

@@ -247,6 +247,10 @@ class ConstantColumnWarning(UserWarning):
     """Columns with the same value in all rows, or in all rows but one, carry no information."""
 
 
+class NumbersAsTextWarning(UserWarning):
+    """Most values of a text column look like numbers, but texts are compared as categories."""
+
+
 class _Names(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Lets scikit-learn read the column names of a table without touching an estimator."""
 
@@ -695,6 +699,14 @@ class Learner(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
                 ConstantColumnWarning,
                 stacklevel=5,
             )
+        for column in plain.columns:
+            if (number := column.number_among_texts) is not None:
+                warnings.warn(
+                    f"column {column.name!r} has texts, most of which look like numbers (such as {number!r}); they are "
+                    f"compared as categories. Convert them to numbers, or to the type category if they are codes",
+                    NumbersAsTextWarning,
+                    stacklevel=5,
+                )
         return tables
 
     def _groups_of(self, groups: ArrayLike | None, sample: Sample | None, n_rows: int) -> NDArray[np.int64] | None:
