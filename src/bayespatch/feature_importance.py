@@ -95,7 +95,7 @@ class FeatureImportance:
 
     @property
     def certain(self) -> NDArray[np.bool_]:
-        """Whether each feature reduces the log loss beyond doubt: its whole interval is above 0, (P,)."""
+        """Whether each feature clearly reduces the log loss: its whole interval is above 0, (P,)."""
         return self.gain_intervals[:, 0] > 0.0
 
     @property

@@ -373,4 +373,4 @@ def test_columns_of_noise_are_not_important(tmp_path):
     columns = {"pulse": rng.integers(50, 100, 80), "ward": rng.choice(["A", "B"], 80), "y": rng.choice(["s", "w"], 80)}
     pd.DataFrame(columns).to_csv(tmp_path / "noise.csv", index=False)
     result = call("fit", tmp_path / "noise.csv", "--target", "y", *SHORT, "--out", tmp_path / "m.bpatch")
-    assert "no feature improves the predictions beyond doubt" in result.stderr
+    assert "no feature clearly improves the predictions" in result.stderr

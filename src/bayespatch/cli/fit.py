@@ -100,7 +100,7 @@ def _findings(estimator: Estimator, table: Training, out: Path) -> JSONObject:
     columns, importance = estimator.schema_.columns, estimator.fitted_.importance
     if not importance.certain.any():
         say(
-            "note: no feature improves the predictions beyond doubt (all intervals of importance include 0); see the "
+            "note: no feature clearly improves the predictions (all intervals of importance include 0); see the "
             "intervals with bayespatch report"
         )
     ranked = np.argsort(-importance.gains, kind="stable")
