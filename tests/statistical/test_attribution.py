@@ -1,10 +1,12 @@
 """Points of thousands of real and simulated rows add up, and agree with brute force where that is affordable."""
 
+import time
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import spearmanr
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_wine, make_classification
 
 from bayespatch import PatchworkClassifier, PatchworkRegressor, datasets
@@ -86,3 +88,47 @@ def test_sampled_sets_agree_with_permutations_of_predictions():
     points = {one["feature"]: one["points"] for one in found["features"]}
     assert np.all(np.abs([points[name] for name in X.columns] - pairs.mean(axis=0)) < 4 * error + 0.5)
     assert found["error"] > 0.0
+
+
+def test_points_rank_like_changes_when_a_value_is_set_to_missing():
+    """On 40 held-out patients of the heart data, with the probability as the measure of change."""
+    X, y = datasets.load_heart()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = PatchworkClassifier(**SHORT).fit(X[40:], y[40:])
+    agree = []
+    for i in range(40):
+        case = X.iloc[[i]]
+        known = [name for name in X.columns if case[name].notna().item()]
+        without = pd.concat([case, *(case.assign(**{name: np.nan}) for name in known)])
+        p = clf.predict_proba(without)[:, -1]
+        points = {one["feature"]: one["points"] for one in clf.explain(case).to_dict()["attribution"]["features"]}
+        agree.append(spearmanr([points[name] for name in known], p[0] - p[1:]).statistic)
+    assert np.mean(agree) > 0.8
+
+
+def test_points_cost_at_most_three_times_the_rest_of_an_explanation(monkeypatch):
+    from bayespatch.explain import build
+
+    spent, attribution_of = [], build.attribution_of
+
+    def timed(*args):
+        began = time.process_time()
+        found = attribution_of(*args)
+        spent.append(time.process_time() - began)
+        return found
+
+    monkeypatch.setattr(build, "attribution_of", timed)
+    for load in (datasets.load_heart, lambda: bunch(load_breast_cancer), simulated):
+        X, y = load()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            clf = PatchworkClassifier(**SHORT, n_jobs=1).fit(X, y)
+            clf.explain(X.iloc[[0]])  # compiles and fills caches
+            spent.clear()
+            began = time.process_time()
+            for i in range(1, 9):
+                clf.explain(X.iloc[[i]])
+            total = time.process_time() - began
+        assert len(spent) == 8
+        assert sum(spent) < 3.0 * (total - sum(spent))
