@@ -1,3 +1,4 @@
+import warnings
 from typing import ClassVar
 
 import numpy as np
@@ -10,8 +11,10 @@ from sklearn.model_selection import StratifiedKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from bayespatch import PatchworkClassifier
 from bayespatch.compare import MORE_IS_BETTER, compare
 from bayespatch.duplicates import RepeatedRowsWarning
+from bayespatch.explain import OutOfRangeWarning
 
 
 @pytest.fixture(autouse=True)
@@ -211,3 +214,14 @@ def test_times_to_an_event_are_refused():
     y = np.array([(True, 3.0), (False, 5.0)] * 10, dtype=[("died", bool), ("days", float)])
     with pytest.raises(ValueError, match="not times to an event"):
         compare(pd.DataFrame({"age": range(20)}), y, Known())
+
+
+def test_extreme_values_of_a_fold_are_not_suspicious():
+    """The largest number of a table is out of the range of all folds but its own."""
+    X, y = pd.DataFrame({"age": [*range(40, 79), 500.0]}), np.array(["sick", "well"] * 20)
+    clf = PatchworkClassifier(draws=10, random_state=0, n_jobs=1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OutOfRangeWarning)
+        compare(X, y, clf, folds=2)
+    with pytest.warns(OutOfRangeWarning):
+        clf.fit(X[:-1], y[:-1]).predict(X[-1:])

@@ -25,6 +25,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from bayespatch import metrics
 from bayespatch.duplicates import RepeatedRowsWarning, duplicates_text, group_labels
 from bayespatch.encode.table import DataFrame
+from bayespatch.explain import OutOfRangeWarning
 from bayespatch.predict import UnseenValueWarning
 from bayespatch.sampling.diagnostics import MixingWarning
 from bayespatch.source.columns import repeated_rows
@@ -217,8 +218,9 @@ def _fold(
     """The measures of one fold, for the prediction of the method ("") and for each of its opinions."""
     X, y, classes = table.X, table.y, table.classes
     with warnings.catch_warnings():
-        # A rare value may occur only in the test fold, and predictions converge before all importances do.
+        # Rare and extreme values may occur only in the test fold, and predictions converge before all importances do.
         warnings.simplefilter("ignore", UnseenValueWarning)
+        warnings.simplefilter("ignore", OutOfRangeWarning)
         warnings.simplefilter("ignore", MixingWarning)
         fitted = _fitted(method, table, train, seed)
         if classes is None:
