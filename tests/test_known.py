@@ -39,7 +39,7 @@ def test_a_case_of_which_nothing_is_known_has_no_adequate_precedent(clf):
     assert why.to_dict()["case"]["known"] == {"n": 0, "of": 6}
     assert not why.precedent.adequate
     assert why.precedent.percentile is None
-    assert "too few features are known (0 of 6)" in why.to_text()
+    assert "too few findings are known (0 of 6). Do not rely on the answer." in why.to_text()
     assert np.isnan(clf.predict_all(nothing(X)).percentiles).all()
     assert clf.predict(nothing(X), abstain=True).tolist() == [None]
 

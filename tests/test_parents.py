@@ -101,7 +101,7 @@ def test_only_cases_with_a_class_can_be_parents():
         ([20], {}, "parents names row 20, but rows are numbered from 0 to 19"),
         ([-1], {}, "parents names row -1"),
         ([3, 3], {}, "parents names row 3 more than once"),
-        ([True, False], {}, "a mask over 2 rows, the table has 20"),
+        ([True, False], {}, "a mask over 2 rows, but the table has 20"),
         ([False] * 20, {}, "without a single True"),
         ([True] * 20, {}, "no case remains for training; pass parents='all'"),
         ([0], {"y": np.full(20, -1)}, "row 0, whose class is not known"),

@@ -228,7 +228,7 @@ def test_outcomes_and_levels_that_are_none_are_refused(fitted):
     for value, complaint in ((np.nan, "y has 1 missing outcome"), (np.inf, "y contains")):
         with pytest.raises(ValueError, match=complaint):
             fit(y=np.where(np.arange(80) == 3, value, Y))
-    with pytest.raises(ValueError, match="could not convert"):
+    with pytest.raises(ValueError, match="y has texts, such as 'much'; pass numbers"):
         fit(y=np.array(["much"] * 80))
     for levels in (0.5, [], [0.5, 1.0], [0.0], ["half"], [np.nan], [[0.5]]):
         with pytest.raises(ValueError, match="levels="):
