@@ -86,7 +86,7 @@ def on_all_cores(model: Any) -> Any:
 def run(cohort: Cohort, options: argparse.Namespace) -> Any:
     """Fit and score one model after another."""
     train, test = split(cohort, options.cases)
-    X, y = cohort.X.iloc[train].reset_index(drop=True), cohort.y[train]
+    X, y, patient = cohort.X.iloc[train].reset_index(drop=True), cohort.y[train], cohort.patient[train]
     for name in options.models:
         if name == OURS:
             model = PatchworkClassifier(engine=options.engine, random_state=0)
@@ -95,7 +95,8 @@ def run(cohort: Cohort, options: argparse.Namespace) -> Any:
         else:
             model = on_all_cores(RIVALS[name](X, 0))
         began = time.perf_counter()
-        model.fit(X, y)
+        repeated = name == OURS and len(set(patient)) < len(patient)
+        model.fit(X, y, **({"groups": patient} if repeated else {}))
         fitted = time.perf_counter()
         new = cohort.X.iloc[test].reset_index(drop=True)
         opinions = model.predict_opinions(new) if name == OURS else {}
