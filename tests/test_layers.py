@@ -33,7 +33,7 @@ LAYERS = (
     *("calibrate", "calibrate_times", "predict", "leave_one_out", "kernel_density", "tune", "second_opinion", "pool"),
     *("feature_importance", "subgroups", "fitted", "fitted_times", "explain", "plot", "report"),
     *("persistence", "estimator"),
-    *("datasets", "source", "fhir", "compare", "evaluation", "casebase", "web", "cli"),
+    *("datasets", "source", "fhir", "compare", "evaluation", "casebase", "web", "cli", "__main__"),
 )
 
 # These see arrays and numbers, never tables: they do not know the layers that turn one into the other.

@@ -93,6 +93,13 @@ def test_the_version():
     assert (result.exit_code, result.stdout) == (0, "1.2.3\n")
 
 
+def test_python_runs_the_package():
+    command = [sys.executable, "-m", "bayespatch", "info", "nothing.bpatch"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout) == (1, "")
+    assert "'nothing.bpatch': no such file" in result.stderr
+
+
 MAIN = [sys.executable, "-c", "from bayespatch.cli import main; main()"]
 
 

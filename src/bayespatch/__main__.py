@@ -1,0 +1,5 @@
+"""Run the command line program: ``python -m bayespatch``."""
+
+from bayespatch.cli import main
+
+main()
