@@ -76,7 +76,10 @@ def test_visits_do_not_vote_on_each_other(base):
     anyone, same = (base.ask(like(base, case), by=BY, patient=patient)[1] for patient in (None, "P3"))
     assert not named(same) & own
     assert anyone["prediction"]["probabilities"] != same["prediction"]["probabilities"]
-    fitted = without_votes(base.model(), sorted(own)).fitted_
+    whole = base.model()
+    fitted = without_votes(whole, sorted(own)).fitted_
+    assert fitted.importance is whole.fitted_.importance  # not measured again for each patient
+    assert fitted.subgroups is whole.fitted_.subgroups
     assert {int(fitted.ids[row]) for row in fitted.parents} == set(range(1, 81)) - own
     assert np.isfinite(fitted.posterior.log_weights).all()
     assert not named(base.consult(like(base, case), by=BY, patient="P3").explanation) & own

@@ -69,4 +69,6 @@ def without_votes(clf: PatchworkClassifier, case_ids: Sequence[int]) -> Patchwor
     new = copy.copy(clf)
     posterior = posterior_without(fitted.posterior, places, np.array([], np.int64), n_left)
     new.fitted_ = replace(fitted, parents=np.delete(fitted.parents, places), posterior=posterior)
+    # These describe the model, whoever votes on a case, and take seconds to compute.
+    vars(new.fitted_).update(importance=fitted.importance, subgroups=fitted.subgroups)
     return new
